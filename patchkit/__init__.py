@@ -1,0 +1,3 @@
+"""patchkit: the container patch manager for LLM serving."""
+
+__version__ = "0.1.0"

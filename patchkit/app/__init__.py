@@ -1,0 +1,1 @@
+"""Use cases: which lock, which target, which source."""

@@ -1,0 +1,156 @@
+"""What there is: every image with its stack and lock, for `image list` and `image show`."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unidiff.errors import UnidiffParseError
+from unidiff.patch import PatchSet
+
+from patchkit.core.errors import ConfigError, PatchkitError
+from patchkit.model.load import load_image, load_stack
+
+if TYPE_CHECKING:
+    from patchkit.app.project import Project
+    from patchkit.core.lockfile import Lock, LockedStep
+    from patchkit.model.image import Image
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """One image's line: `lock` is fresh, stale, missing or broken; `error` what is wrong, if anything is."""
+
+    name: str
+    reference: str | None
+    digest: str | None
+    platform: str | None
+    version: int | None
+    steps: int
+    unresolved: int
+    lock: str
+    error: PatchkitError | None
+
+
+def overview(project: Project) -> list[Overview]:
+    """Every image of the project, also those whose files are broken."""
+    return [_overview(project, name) for name in project.images()]
+
+
+def _overview(project: Project, name: str) -> Overview:
+    image: Image | None = None
+    version, steps, unresolved = None, 0, 0
+    problems: list[str] = []
+    hint = ""
+    try:
+        image = load_image(Path(project.image_file(name)))
+        stack = load_stack(Path(project.stack_file(name)))
+        version, steps = stack.version, len(stack.steps)
+        unresolved = sum(1 for step in stack.steps if stack.unresolved(step))
+    except ConfigError as error:
+        problems, hint = list(error.problems), error.hint
+    return Overview(
+        name=name,
+        reference=None if image is None else image.reference,
+        digest=None if image is None else image.digest,
+        platform=None if image is None else image.platform,
+        version=version,
+        steps=steps,
+        unresolved=unresolved,
+        lock=_lock_state(project, name),
+        error=ConfigError(*problems, hint=hint) if problems else None,
+    )
+
+
+def _lock_state(project: Project, name: str) -> str:
+    if not Path(project.lock_file(name)).exists():
+        return "missing"
+    try:
+        lock = project.lock_as_it_is(name)
+    except ConfigError:
+        return "broken"
+    return "stale" if project.stale(lock) else "fresh"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileStat:
+    """Lines that a patch adds to and removes from one file."""
+
+    path: str
+    added: int
+    removed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepDetails:
+    """One step for a person: what it touches, why it is there, and what is not known about it."""
+
+    id: str
+    kind: str
+    type: str
+    upstream: tuple[str, ...]
+    reason: str
+    files: tuple[FileStat, ...]
+    unresolved: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Details:
+    """One image, whole."""
+
+    image: Image
+    lock_state: str
+    lock: Lock | None
+    steps: tuple[StepDetails, ...]
+
+
+def details(project: Project, name: str) -> Details:
+    """Image `name` with its stack. Raises ConfigError for broken files."""
+    image = load_image(Path(project.image_file(name)))
+    stack = load_stack(Path(project.stack_file(name)))
+    state = _lock_state(project, name)
+    lock = project.lock_as_it_is(name) if state in ("fresh", "stale") else None
+    steps = []
+    for step in stack.steps:
+        locked = lock.step(step.id) if lock is not None else None
+        steps.append(
+            StepDetails(
+                id=step.id,
+                kind=step.kind,
+                type=step.type,
+                upstream=step.upstream,
+                reason=step.reason or "",
+                files=_stats(project, locked),
+                unresolved=tuple(f"{u.what} is not known; {u.command}" for u in stack.unresolved(step)),
+            )
+        )
+    return Details(image=image, lock_state=state, lock=lock, steps=tuple(steps))
+
+
+def _stats(project: Project, step: LockedStep | None) -> tuple[FileStat, ...]:
+    """The diffstat of a patch, read by unidiff: for people to see, never for applying."""
+    if step is None:
+        return ()
+    if step.kind != "patch" or step.input is None:
+        return tuple(FileStat(path=change.path, added=0, removed=0) for change in step.changes)
+    try:
+        text = project.read_input(step).decode("latin-1")
+        counts = {file.path: (file.added, file.removed) for file in PatchSet(io.StringIO(text))}
+    except (ConfigError, OSError, UnidiffParseError):
+        counts = {}
+    prefix = f"{step.action['prefix']}/" if step.action.get("prefix") else ""
+    return tuple(
+        FileStat(path=change.path, added=added, removed=removed)
+        for change in step.changes
+        for added, removed in [counts.get(change.path.removeprefix(prefix), (0, 0))]
+    )
+
+
+def image_json(image: Image) -> dict[str, Any]:
+    """An image as JSON data, in the words of its YAML."""
+    data = asdict(image)
+    data["site"] = list(image.site)
+    data["components"] = {name: asdict(component) for name, component in image.components}
+    return data

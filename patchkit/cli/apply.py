@@ -1,0 +1,47 @@
+"""patchkit apply"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from patchkit.app import project as projects
+from patchkit.app.target import open_target
+from patchkit.cli import options
+from patchkit.cli.output import emit
+from patchkit.core import operate
+from patchkit.io.progress import working
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+
+def configure(parser: ArgumentParser) -> None:
+    """The options of `apply`."""
+    options.common(
+        parser,
+        "patchkit apply --image nightly-c50aca",
+        "patchkit apply --image nightly-c50aca --root /mnt/rootfs --dry-run",
+    )
+    options.target(parser)
+    options.only(parser)
+    parser.add_argument("--stage", choices=("build", "runtime"), help="only the steps of this stage")
+    parser.add_argument("--dry-run", action="store_true", help="print the plan that apply would carry out")
+
+
+def run(args: Namespace) -> int:
+    """Apply the stack and return the exit code."""
+    project = projects.find(args.folder)
+    lock = project.lock(project.resolve(args.image))
+    only = options.ids(args.only)
+    request = operate.Request(
+        lock=lock, read_input=project.read_input, only=only, stage=args.stage, dry_run=args.dry_run
+    )
+    operate.check_request(request)  # before a managed root is made for it
+    with (
+        working(f"apply {lock.image.name}"),
+        open_target(project, lock, options.choice(args), create=True) as (target, notes),
+    ):
+        assert target is not None
+        report = operate.apply(replace(request, notes=notes), target)
+    return emit(report, as_json=args.json)

@@ -1,0 +1,35 @@
+"""patchkit verify"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from patchkit.app import project as projects
+from patchkit.app.target import open_target
+from patchkit.cli import options
+from patchkit.cli.output import emit
+from patchkit.core import operate
+from patchkit.core.errors import DriftError
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+
+def configure(parser: ArgumentParser) -> None:
+    """The options of `verify`."""
+    options.common(parser, "patchkit verify --image nightly-c50aca")
+    options.target(parser)
+
+
+def run(args: Namespace) -> int:
+    """Compare the target with ledger and lock and return the exit code."""
+    project = projects.find(args.folder)
+    lock = project.lock(project.resolve(args.image))
+    with open_target(project, lock, options.choice(args), create=False) as (target, _):
+        if target is None:
+            raise DriftError(
+                f"{lock.image.name}: the stack is not applied: there is no managed root yet",
+                hint=f"patchkit apply --image {lock.image.name}",
+            )
+        report = operate.verify(lock, target)
+    return emit(report, as_json=args.json)

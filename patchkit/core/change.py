@@ -1,0 +1,267 @@
+"""Turns a plan into operations on files, checks what must hold before them, and commits."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from patchkit.core import files
+from patchkit.core.errors import ConflictError, DriftError
+from patchkit.core.judge import show
+from patchkit.core.ledger import Kept, Ledger, LedgerFile, LedgerStep
+from patchkit.core.lockfile import Lock, LockedStep, pristine_refs
+from patchkit.core.operate import Request, Target, standing_notes
+from patchkit.core.plan import FILE_KINDS, Plan, make_plan
+from patchkit.core.transaction import Operation, Transaction, read_pristine
+from patchkit.core.tree import LINK, FileState, Overlay, Tree, UnreadableError
+from patchkit.core.verdicts import GOOD, Outcome, Verdict
+
+if TYPE_CHECKING:
+    from patchkit.core.report import Report
+    from patchkit.core.site import Site
+
+
+def pristine_view(site: Site, ledger: Ledger | None) -> Overlay:
+    """The tree as it was before patchkit: the site, with the ledger's pristine files over it."""
+    changes: dict[str, FileState | None] = {}
+    for path, file in (ledger.files if ledger is not None else {}).items():
+        before = file.before
+        changes[path] = (
+            None if before is None else FileState(kind=before.kind, mode=before.mode, data=read_pristine(site, before))
+        )
+    return Overlay(site, changes)
+
+
+def carry_out(
+    request: Request,
+    target: Target,
+    transaction: Transaction,
+    steps: tuple[LockedStep, ...],
+    ledger: Ledger | None,
+    report: Report,
+) -> Report:
+    """Plan `steps` from the pristine files and bring the target there. The target is locked, whole,
+    and without drift. `report` is the head to fill in."""
+    pristine = pristine_view(target.site, ledger)
+    pinned = is_pinned(steps, pristine)
+    if not pinned and _must_be_pinned(request.lock, target, report):
+        return _not_the_images_files(steps, pristine, report)
+    plan = make_plan(steps, pristine, request.read_input, stage=request.stage)
+    report = with_plan(report, plan, ledger)
+    if not plan.fits:
+        bad = [planned for planned in plan.steps if planned.verdict not in GOOD]
+        problems = [f"step {p.step.id}: {p.verdict.value}" + "".join(f"\n{line}" for line in p.detail) for p in bad]
+        hint = "mend the patch for these files, then: patchkit lock"
+        return replace(report, outcome=Outcome.REFUSED, error=ConflictError(*problems, hint=hint))
+    broken, notes = _compile(plan, pristine)
+    if broken:
+        error = ConflictError(*broken, hint="mend the patch, then: patchkit lock")
+        return replace(report, outcome=Outcome.REFUSED, error=error)
+    new, operations = _new_ledger(request, target, plan, ledger, pristine, report, pinned)
+    notes = (*report.notes, *standing_notes(new, report), *notes, *_hard_links(target.site, operations))
+    report = replace(report, notes=notes)
+    if request.dry_run:
+        return replace(report, outcome=Outcome.PLANNED)
+    log = f"applied {new.image} version {new.version} lock {new.lock}: {', '.join(s.id for s in new.steps)}"
+    transaction.commit(operations, ledger, new, log)
+    return replace(report, outcome=Outcome.APPLIED if ledger is None else Outcome.UPGRADED)
+
+
+def take_off(target: Target, transaction: Transaction, ledger: Ledger) -> None:
+    """Restore every file of the ledger and remove the ledger."""
+    site = target.site
+    operations = []
+    for path, file in ledger.files.items():
+        state = _on_disk(site, path)
+        before = None if state is None else files.kept(state, None)
+        data = b"" if file.before is None else read_pristine(site, file.before)
+        operations.append(Operation(path=path, before=before, after=file.before, data=data))
+    transaction.commit(operations, ledger, None, "")
+
+
+def _on_disk(site: Site, path: str) -> FileState | None:
+    try:
+        return site.read(path)
+    except UnreadableError as error:
+        raise DriftError(f"{site.path}/{path}: {error}", hint="remove it by hand, then run it again") from None
+
+
+def is_pinned(steps: tuple[LockedStep, ...], pristine: Tree) -> bool:
+    """Whether every file that `steps` start from is the one the lock was made from."""
+    for path, ref in pristine_refs(steps).items():
+        try:
+            state = pristine.read(path)
+        except UnreadableError:
+            return False
+        if (state is None) if ref is not None else (state is not None):
+            return False
+        if ref is not None and not ref.holds(state):
+            return False
+    return True
+
+
+def _must_be_pinned(lock: Lock, target: Target, report: Report) -> bool:
+    """The lock's hashes bind on the image they are of, and in a tree patchkit made from its sources."""
+    return target.managed or (lock.exact and not report.stand_in)
+
+
+def _not_the_images_files(steps: tuple[LockedStep, ...], pristine: Tree, report: Report) -> Report:
+    wrong: dict[str, str] = {}
+    for path, ref in pristine_refs(steps).items():
+        try:
+            state = pristine.read(path)
+        except UnreadableError as why:
+            wrong[path] = str(why)
+            continue
+        if ref is None and state is not None:
+            wrong[path] = "the lock says that the image does not hold it"
+        elif ref is not None and state is None:
+            wrong[path] = "it is not there"
+        elif ref is not None and state is not None and not ref.holds(state):
+            wrong[path] = f"expected sha256 {ref.sha256[:12]}…, found {state.sha256[:12]}…"
+    touched = {step.id: [p for p in (*step.before, *step.after) if p in wrong] for step in steps}
+    reported = tuple(
+        replace(
+            step,
+            verdict=Verdict.DRIFTED if touched[step.id] else None,
+            detail=tuple(f"{p}: {wrong[p]}" for p in touched[step.id]),
+        )
+        for step in report.steps
+    )
+    error = DriftError(
+        *(f"{path}: not the file that the lock was made from: {why}" for path, why in sorted(wrong.items())),
+        hint="take the tree from the image anew; or, if the image itself changed: patchkit lock --from ROOT",
+    )
+    return replace(report, outcome=Outcome.REFUSED, steps=reported, error=error)
+
+
+def with_plan(report: Report, plan: Plan, ledger: Ledger | None) -> Report:
+    """`report` with the plan's verdicts; a step that the ledger holds unchanged is `applied`."""
+    held = {step.id: step.spec for step in ledger.steps} if ledger is not None else {}
+    planned = {p.step.id: p for p in plan.steps}
+    steps = []
+    for step in report.steps:
+        p = planned[step.id]
+        same = held.get(step.id) == p.step.spec and p.verdict in (Verdict.APPLIES, Verdict.OFFSET)
+        steps.append(replace(step, verdict=Verdict.APPLIED if same else p.verdict, changes=p.changes, detail=p.detail))
+    notes = report.notes
+    gone = [step_id for step_id in held if step_id not in planned]
+    if gone:
+        notes = (*notes, f"no longer in the stack, its files are put back: {', '.join(gone)}")
+    return replace(report, steps=tuple(steps), notes=notes)
+
+
+def _compile(plan: Plan, pristine: Tree) -> tuple[list[str], tuple[str, ...]]:
+    """Compile every patched Python file: the ones that break, and notes about those that were
+    broken for this interpreter before."""
+    broken, notes = [], []
+    for path, state in sorted(plan.final.items()):
+        if state is None or state.kind == LINK or not path.endswith(".py"):
+            continue
+        problem = _syntax(state.data, path)
+        if problem is None:
+            continue
+        before = pristine.read(path)
+        if before is not None and _syntax(before.data, path) is not None:
+            version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+            notes.append(f"not compiled: {path}: its pristine text does not compile with Python {version} either")
+            continue
+        steps = ", ".join(plan.writers(path))
+        broken.append(f"step {steps}: {path} does not compile after the patch: {problem}")
+    return broken, tuple(notes)
+
+
+def _syntax(data: bytes, path: str) -> str | None:
+    import warnings
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(data, path, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        text = "" if error.text is None else f": {show(error.text.encode('utf-8', 'replace'))}"
+        return f"line {error.lineno}: {error.msg}{text}"
+    except (ValueError, RecursionError, MemoryError, OverflowError) as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def _new_ledger(
+    request: Request,
+    target: Target,
+    plan: Plan,
+    old: Ledger | None,
+    pristine: Overlay,
+    report: Report,
+    pinned: bool,
+) -> tuple[Ledger, list[Operation]]:
+    """The ledger after the change, and the operations that lead there from what is on disk."""
+    site = target.site
+    touched: dict[str, LedgerFile] = {}
+    operations: list[Operation] = []
+    sources = {c.path: c.source for p in plan.steps for c in p.changes if c.source is not None}
+    known = old.files if old is not None else {}
+    for path in sorted({*known, *plan.final}):
+        was = pristine.read(path)
+        now = plan.final.get(path, was)
+        before = known[path].before if path in known else _kept(site, path, was)
+        after = _target_state(path, now, before, sources, site, known)
+        if after != before:
+            touched[path] = LedgerFile(before=before, after=after, steps=plan.writers(path))
+        current = known[path].after if path in known else before
+        if after != current:
+            data = b"" if now is None else now.data
+            operations.append(Operation(path=path, before=current, after=after, data=data))
+    new = Ledger(
+        image=request.lock.image.name,
+        version=request.lock.version,
+        lock=request.lock.digest,
+        stand_in=report.stand_in,
+        pinned=pinned,
+        steps=tuple(
+            LedgerStep(id=p.step.id, spec=p.step.spec, upstream=p.verdict is Verdict.UPSTREAM, changes=p.changes)
+            for p in plan.steps
+            if p.step.kind in FILE_KINDS and p.verdict is not Verdict.DEFERRED
+        ),
+        files=touched,
+        dirs_created=old.dirs_created if old is not None else (),
+        dirs_removed=old.dirs_removed if old is not None else (),
+    )
+    return new, operations
+
+
+def _kept(site: Site, path: str, state: FileState | None) -> Kept | None:
+    return None if state is None else files.kept(state, site.meta(path))
+
+
+def _target_state(
+    path: str,
+    now: FileState | None,
+    before: Kept | None,
+    sources: dict[str, str],
+    site: Site,
+    known: dict[str, LedgerFile],
+) -> Kept | None:
+    """What `path` is to be: the planned bytes and mode, with the owner and attributes of the file it
+    was, or of the file it is renamed or copied from."""
+    if now is None:
+        return None
+    if before is not None and before.is_state(now):
+        return before
+    like = before
+    if like is None and path in sources:
+        source = sources[path]
+        like = known[source].before if source in known else _kept(site, source, _on_disk(site, source))
+    if like is None:
+        return Kept(sha256=now.sha256, kind=now.kind, mode=now.mode)
+    return replace(like, sha256=now.sha256, kind=now.kind, mode=now.mode)
+
+
+def _hard_links(site: Site, operations: list[Operation]) -> tuple[str, ...]:
+    notes = []
+    for op in operations:
+        meta = site.meta(op.path) if op.before is not None and op.after != op.before else None
+        if meta is not None and meta.links > 1 and op.before is not None and op.before.kind != LINK:
+            notes.append(f"{op.path} has {meta.links - 1} more hard link(s): the other names keep the old bytes")
+    return tuple(notes)

@@ -1,0 +1,95 @@
+"""The errors a user can meet: one class a kind, each with its exit code, its JSON code and a hint.
+
+Every layer raises these and nothing else on purpose; the command layer alone turns them into
+messages and exit codes. Whatever is not one of these is a bug of patchkit's and is reported as one.
+"""
+
+from __future__ import annotations
+
+
+class PatchkitError(Exception):
+    """A failure that a person can act on.
+
+    `problems` holds one message a problem found (at least one; `str(error)` joins them), each
+    naming the file, the step, what was expected and what was found. `hint` is the next command
+    to type, or empty.
+    """
+
+    exit_code = 1
+    code = "bug"
+    meaning = "unexpected failure: a bug of patchkit's; the message says how to report it"
+
+    def __init__(self, *problems: str, hint: str = "") -> None:
+        super().__init__("\n".join(problems))
+        self.problems: tuple[str, ...] = problems
+        self.hint = hint
+
+
+class ConfigError(PatchkitError):
+    """Usage or configuration: a bad file or option, a lock that is stale, tampered or unresolved."""
+
+    exit_code = 2
+    code = "config"
+    meaning = "usage or configuration; a lock that is stale, tampered or unresolved"
+
+
+class ConflictError(PatchkitError):
+    """A step does not fit the tree. Nothing was changed."""
+
+    exit_code = 3
+    code = "conflict"
+    meaning = "conflict: a step does not fit the tree; nothing was changed"
+
+
+class DriftError(PatchkitError):
+    """The target is not what the ledger says: somebody else changed a file, or the ledger itself."""
+
+    exit_code = 4
+    code = "drift"
+    meaning = "drift: a patched file or the ledger was changed by somebody else"
+
+
+class IdentityError(PatchkitError):
+    """The root is not the image that was named."""
+
+    exit_code = 4
+    code = "identity"
+    meaning = "identity mismatch: the root is not the image that was named"
+
+
+class UnreachableError(PatchkitError):
+    """A package index, forge, registry or engine cannot be reached or refuses."""
+
+    exit_code = 6
+    code = "unreachable"
+    meaning = "engine, registry, forge or index unreachable or refusing"
+
+
+class BusyError(PatchkitError):
+    """Another run holds the target."""
+
+    exit_code = 7
+    code = "busy"
+    meaning = "target busy: another run holds it"
+
+
+class RefusedByMachineError(PatchkitError):
+    """The target or the machine refused: space, permission, a read-only root, a missing program."""
+
+    exit_code = 8
+    code = "environment"
+    meaning = "environment: the target or machine refused (space, permission, read-only, missing program)"
+
+
+INTERRUPTED_EXIT_CODE = 130
+
+ERROR_CLASSES: tuple[type[PatchkitError], ...] = (
+    PatchkitError,
+    ConfigError,
+    ConflictError,
+    DriftError,
+    IdentityError,
+    UnreachableError,
+    BusyError,
+    RefusedByMachineError,
+)

@@ -1,0 +1,284 @@
+"""One step against one tree: the verdict, and the change it would make. Pure: bytes in, bytes out.
+
+Evidence in order of strength: the hashes in the lock (the tree is the very one the step was locked
+against, before or after it); else the step's own old and new text. A step whose old text and new
+text both fit proves nothing either way and is a conflict, never a guess: that is how patches get
+applied twice (../shared/patching.md, 1 to 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from patchkit.core.diffs import DiffError, Section, parse
+from patchkit.core.errors import ConfigError
+from patchkit.core.lockfile import FileChange, LockedStep
+from patchkit.core.sections import SectionResult, apply_sections, is_blob, reverse
+from patchkit.core.tree import REGULAR, FileState, Overlay, Tree, UnreadableError
+from patchkit.core.verdicts import Change, Verdict
+
+if TYPE_CHECKING:
+    from patchkit.core.fit import Fit
+
+_UNCLEAR = (
+    "both its old and its new text fit, so that nothing tells whether the change is in the tree already;"
+    " lock it against the image's own files (patchkit lock --from), or give the patch more context"
+)
+
+ReadInput = Callable[[LockedStep], bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """`writes` are the states the step would leave (path to state, None removes), empty unless it
+    applies; `detail` is what a person reads, one line a finding; `reads` the states it saw."""
+
+    verdict: Verdict
+    changes: tuple[FileChange, ...] = ()
+    writes: dict[str, FileState | None] = field(default_factory=dict)
+    reads: dict[str, FileState | None] = field(default_factory=dict)
+    detail: tuple[str, ...] = ()
+
+
+def judge(step: LockedStep, tree: Tree, read_input: ReadInput) -> Judgement:
+    """Try `step` (a resolved `patch` or `replace`) on `tree`.
+
+    Raises ConfigError where the step's input is no diff, or where the lock's hashes say that the
+    step fits and its text says otherwise.
+    """
+    pinned = _pinned(step, tree)
+    if pinned is Verdict.UPSTREAM:
+        detail = ("the files are what this step would make of them",)
+        return Judgement(verdict=Verdict.UPSTREAM, changes=step.changes, detail=detail)
+    if step.kind == "replace":
+        judgement = judge_replace(step.action, tree)
+    else:
+        judgement = judge_patch(sections_of(step, read_input), tree, same_tree=pinned is Verdict.APPLIES)
+    if pinned is Verdict.APPLIES:
+        _check_promise(step, judgement)
+    return judgement
+
+
+def sections_of(step: LockedStep, read_input: ReadInput) -> tuple[Section, ...]:
+    """The sections of a patch step's diff. Raises ConfigError naming the step and the line."""
+    action = step.action
+    name = (step.input and (step.input.path or step.input.url)) or step.id
+    try:
+        return parse(
+            read_input(step),
+            strip=action["strip"],
+            prefix=action["prefix"] or "",
+            paths=tuple(action["paths"]),
+        )
+    except DiffError as error:
+        raise ConfigError(f"step {step.id}: {name}: {error}", hint="mend the patch, then: patchkit lock") from None
+
+
+def _pinned(step: LockedStep, tree: Tree) -> Verdict | None:
+    """What the lock's hashes say: the tree is the one before the step, or after it, or neither."""
+    if not step.after:
+        return None
+    if all(_same(ref, tree, path) for path, ref in step.before.items()):
+        return Verdict.APPLIES
+    if all(_same(ref, tree, path) for path, ref in step.after.items()):
+        return Verdict.UPSTREAM
+    return None
+
+
+def _same(ref: Any, tree: Tree, path: str) -> bool:
+    try:
+        state = tree.read(path)
+    except UnreadableError:
+        return False
+    return state is None if ref is None else ref.holds(state)
+
+
+def _check_promise(step: LockedStep, judgement: Judgement) -> None:
+    for path, ref in step.after.items():
+        made = judgement.writes.get(path)
+        if (made is None) != (ref is None) or (ref is not None and not ref.holds(made)):
+            raise ConfigError(
+                f"step {step.id}: the lock promises {ref and ref.sha256[:12]} for {path}, the step makes"
+                f" {made and made.sha256[:12]}: the lock was made by hand or by another patchkit",
+                hint="make it anew: patchkit lock",
+            )
+
+
+def judge_patch(sections: tuple[Section, ...], tree: Tree, *, same_tree: bool = False) -> Judgement:
+    """Try a diff on `tree`. `same_tree`: the tree is known to be the one that the diff was locked
+    against, so that nothing else needs to be asked."""
+    after, forward = apply_sections(sections, tree)
+    changes = file_changes(sections)
+    fits = all(result.ok for result in forward)
+    if fits and same_tree:
+        return _applies(after, forward, changes)
+    _, back = apply_sections(reverse(sections), tree)
+    back.reverse()
+    evidence = [_evidence(section, f, b, tree) for section, f, b in zip(sections, forward, back, strict=True)]
+    if fits and "there" not in evidence and "absent" in evidence:
+        return _applies(after, forward, changes)
+    if all(result.ok for result in back) and "absent" not in evidence and "there" in evidence:
+        return Judgement(verdict=Verdict.UPSTREAM, changes=changes, detail=("its change is in the tree already",))
+    if fits:
+        return Judgement(verdict=Verdict.CONFLICT, changes=changes, detail=(_UNCLEAR,))
+    return _misfit(forward, back, changes)
+
+
+def _evidence(section: Section, forward: SectionResult, back: SectionResult, tree: Tree) -> str:
+    """Whether one section's change is "there", "absent", "unclear" (both fit) or "neither"."""
+    if forward.ok and back.ok:
+        return _by_blob(section, tree)
+    if forward.ok:
+        return "absent"
+    return "there" if back.ok else "neither"
+
+
+def _by_blob(section: Section, tree: Tree) -> str:
+    """Both texts fit: the blob names of git's `index` line may still tell which file this is."""
+    if section.old != section.new or section.old is None or not section.hunks:
+        return "unclear"
+    try:
+        state = tree.read(section.old)
+    except UnreadableError:
+        return "unclear"
+    if state is None:
+        return "unclear"
+    if is_blob(state.data, section.old_blob):
+        return "absent"
+    return "there" if is_blob(state.data, section.new_blob) else "unclear"
+
+
+def _applies(after: Overlay, results: list[SectionResult], changes: tuple[FileChange, ...]) -> Judgement:
+    detail = tuple(
+        f"{result.section.path}: hunk of line {fit.hunk.old_start} fits at line {fit.index + 1} (offset {fit.offset:+d})"
+        for result in results
+        for fit in result.fits
+        if fit.offset and fit.index is not None
+    )
+    verdict = Verdict.OFFSET if detail else Verdict.APPLIES
+    return Judgement(verdict=verdict, changes=changes, writes=dict(after.changes), detail=detail)
+
+
+def _misfit(forward: list[SectionResult], back: list[SectionResult], changes: tuple[FileChange, ...]) -> Judgement:
+    detail: list[str] = []
+    verdict = Verdict.CONFLICT
+    if all(f.ok or b.ok or _each_hunk_somewhere(f, b) for f, b in zip(forward, back, strict=True)):
+        verdict = Verdict.PARTIAL
+        detail.append("a part of its change is in the tree already, another part is not")
+    elif any(result.missing for result in forward):
+        verdict = Verdict.MISSING
+    for f, b in zip(forward, back, strict=True):
+        if not f.ok:
+            detail += _explain(f, already=b.ok)
+    return Judgement(verdict=verdict, changes=changes, detail=tuple(detail))
+
+
+def _each_hunk_somewhere(forward: SectionResult, back: SectionResult) -> bool:
+    """Whether every hunk of a section fits in one of the two directions."""
+    if not forward.fits or len(forward.fits) != len(back.fits):
+        return False
+    return all(f.index is not None or b.index is not None for f, b in zip(forward.fits, back.fits, strict=True))
+
+
+def _explain(result: SectionResult, *, already: bool) -> list[str]:
+    """Why a section does not fit: the reason, and for each hunk what it expected and what is there."""
+    path = result.section.path
+    if already:
+        return [f"{path}: its change is in the tree already"]
+    bad = [fit for fit in result.fits if fit.index is None]
+    if not bad:
+        return [f"{path}: {result.why}"]
+    lines: list[str] = []
+    for fit in bad:
+        lines.append(f"{path}: hunk at line {fit.hunk.old_start} (line {fit.hunk.at} of the patch): {fit.why}")
+        lines += _against(fit)
+    return lines
+
+
+def _against(fit: Fit, limit: int = 12) -> list[str]:
+    """Expected against found, with line numbers; lines that agree are shown once."""
+    expected, found, start = fit.hunk.old, list(fit.found), max(fit.hunk.old_start, 1)
+    lines = []
+    for i in range(min(max(len(expected), len(found)), limit)):
+        want = expected[i] if i < len(expected) else None
+        have = found[i] if i < len(found) else None
+        if want == have and want is not None:
+            lines.append(f"  {start + i:>6}           {show(want)}")
+            continue
+        if want is not None:
+            lines.append(f"  {start + i:>6} expected  {show(want)}")
+        lines.append(f"  {start + i:>6} found     {'(end of file)' if have is None else show(have)}")
+    if max(len(expected), len(found)) > limit:
+        lines.append(f"         … {max(len(expected), len(found)) - limit} more lines")
+    return lines
+
+
+def show(line: bytes) -> str:
+    """A line of a file for a terminal: control characters and wrong UTF-8 made visible, cut at 160."""
+    text = line.rstrip(b"\n").decode("utf-8", "backslashreplace")
+    text = "".join(c if c.isprintable() or c == "\t" else c.encode("unicode_escape").decode("ascii") for c in text)
+    return text if len(text) <= 160 else text[:160] + "…"
+
+
+def file_changes(sections: tuple[Section, ...]) -> tuple[FileChange, ...]:
+    """What the sections do to each file, one entry a file, in the order of the diff."""
+    found: dict[str, FileChange] = {}
+    for section in sections:
+        source = section.old if section.change in (Change.RENAMED, Change.COPIED) else None
+        change, path = section.change, section.path
+        before = found.get(path)
+        if before is not None:
+            change = _combined(before.change, change)
+            source = before.source or source
+        found[path] = FileChange(path=path, change=change, source=source)
+    return tuple(found.values())
+
+
+def _combined(first: Change, then: Change) -> Change:
+    if first is Change.DELETED and then is Change.ADDED:
+        return Change.TYPE
+    if (first is Change.ADDED and then is not Change.DELETED) or first in (Change.RENAMED, Change.COPIED):
+        return first
+    return then if then is Change.DELETED else Change.MODIFIED
+
+
+def judge_replace(action: dict[str, Any], tree: Tree) -> Judgement:
+    """Try an exact replacement: `find` must occur exactly `count` times in the file at `path`."""
+    path, count = action["path"], action["count"]
+    find, put = action["find"].encode("utf-8"), action["with"].encode("utf-8")
+    changes = (FileChange(path=path, change=Change.MODIFIED),)
+    try:
+        state = tree.read(path)
+    except UnreadableError as error:
+        return Judgement(verdict=Verdict.CONFLICT, changes=changes, detail=(f"{path}: {error}",))
+    if state is None:
+        return Judgement(verdict=Verdict.MISSING, changes=changes, detail=(f"{path}: the file is not there",))
+    if state.kind != REGULAR:
+        detail = (f"{path}: expected a regular file, found a symbolic link",)
+        return Judgement(verdict=Verdict.CONFLICT, changes=changes, detail=detail)
+    done, todo = _count_both(state.data, find, put)
+    if todo == count and not done:
+        made = FileState(kind=state.kind, mode=state.mode, data=state.data.replace(find, put))
+        return Judgement(verdict=Verdict.APPLIES, changes=changes, writes={path: made})
+    if not todo and done == count:
+        return Judgement(verdict=Verdict.UPSTREAM, changes=changes, detail=("its change is in the tree already",))
+    verdict = Verdict.PARTIAL if done and todo else Verdict.CONFLICT
+    detail = (
+        f"{path}: expected the text exactly {count} times, found it {todo} times and its replacement {done} times",
+    )
+    return Judgement(verdict=verdict, changes=changes, detail=detail)
+
+
+def _count_both(data: bytes, find: bytes, put: bytes) -> tuple[int, int]:
+    """How often the replacement stands in `data`, and how often the text outside of it.
+
+    A replacement may contain the text it replaces, or be contained in it: the longer one is
+    counted first, so that no byte is counted twice.
+    """
+    if not put:
+        return 0, data.count(find)
+    if len(put) >= len(find):
+        return data.count(put), sum(part.count(find) for part in data.split(put))
+    return sum(part.count(put) for part in data.split(find)), data.count(find)

@@ -1,0 +1,207 @@
+"""The ledger: `SITE/.patchkit/`, what patchkit did to a target and everything it takes to undo it.
+
+    ledger.json   the stack's name, version and lock, its steps, each touched file before and after
+    pristine/     the bytes of touched files before the first step, by sha256
+    links/        touched files that have further hard links: one more link to the old inode
+    journal.json  only while a transaction runs, or after one was killed
+    log           one line a change of the target
+
+The site directory itself is the lock (flock): taking it changes no byte and no mtime.
+
+`ledger.json` is sealed by its own digest. Its keys `format`, `image`, `stack`, `stand_in` and
+`steps[].id` are what a serving process reports about itself; they stay as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from patchkit.core.canonical import sealed, unsealed
+from patchkit.core.errors import DriftError
+from patchkit.core.lockfile import FileChange
+from patchkit.core.paths import LEDGER_DIR, UnsafePathError, check_relative
+from patchkit.core.verdicts import Change
+
+if TYPE_CHECKING:
+    from patchkit.core.tree import FileState
+
+FORMAT = 1
+LEDGER = f"{LEDGER_DIR}/ledger.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """A file as the ledger remembers it: digest of its bytes, kind, mode, owner, extended attributes
+    (name to hex of the value). `uid` and `gid` are None where patchkit did not choose the owner."""
+
+    sha256: str
+    kind: str
+    mode: int
+    uid: int | None = None
+    gid: int | None = None
+    xattrs: tuple[tuple[str, str], ...] = ()
+
+    def is_state(self, state: FileState | None) -> bool:
+        """Whether `state` is exactly this: bytes, kind and mode."""
+        return state is not None and state.kind == self.kind and state.mode == self.mode and state.sha256 == self.sha256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerFile:
+    """One touched file: before the first step and after the last (None: not there), and the steps."""
+
+    before: Kept | None
+    after: Kept | None
+    steps: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerStep:
+    """One applied step; `spec` is the digest of what it does, `upstream` means it changed nothing."""
+
+    id: str
+    spec: str
+    upstream: bool
+    changes: tuple[FileChange, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptDir:
+    """A directory that was removed because a step emptied it."""
+
+    path: str
+    mode: int
+    uid: int
+    gid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """What was applied to a target. `lock` is the lock's digest; `pinned` says that the files were
+    the ones the lock was made from; `dirs_created` and `dirs_removed` are undone by a revert."""
+
+    image: str
+    version: int
+    lock: str
+    stand_in: bool
+    pinned: bool
+    steps: tuple[LedgerStep, ...]
+    files: dict[str, LedgerFile]
+    dirs_created: tuple[str, ...] = ()
+    dirs_removed: tuple[KeptDir, ...] = ()
+
+    @property
+    def blobs(self) -> set[str]:
+        """The sha256 of every pristine content that the ledger needs."""
+        return {file.before.sha256 for file in self.files.values() if file.before is not None}
+
+
+def render(ledger: Ledger) -> str:
+    """The ledger as the text of `ledger.json`."""
+    return sealed(
+        {
+            "format": FORMAT,
+            "image": ledger.image,
+            "stack": {"version": ledger.version, "lock": ledger.lock},
+            "stand_in": ledger.stand_in,
+            "pinned": ledger.pinned,
+            "steps": [
+                {
+                    "id": step.id,
+                    "spec": step.spec,
+                    "upstream": step.upstream,
+                    "changes": [{"path": c.path, "change": c.change.value, "source": c.source} for c in step.changes],
+                }
+                for step in ledger.steps
+            ],
+            "files": {
+                path: {"before": kept_out(file.before), "after": kept_out(file.after), "steps": list(file.steps)}
+                for path, file in sorted(ledger.files.items())
+            },
+            "dirs_created": list(ledger.dirs_created),
+            "dirs_removed": [{"path": d.path, "mode": d.mode, "uid": d.uid, "gid": d.gid} for d in ledger.dirs_removed],
+        }
+    )
+
+
+def kept_out(kept: Kept | None) -> dict[str, Any] | None:
+    """A `Kept` as JSON data."""
+    if kept is None:
+        return None
+    return {
+        "sha256": kept.sha256,
+        "kind": kept.kind,
+        "mode": f"{kept.mode:04o}",
+        "uid": kept.uid,
+        "gid": kept.gid,
+        "xattrs": dict(kept.xattrs),
+    }
+
+
+def kept_in(data: dict[str, Any] | None) -> Kept | None:
+    """The `Kept` of JSON data. Raises KeyError, TypeError or ValueError."""
+    if data is None:
+        return None
+    return Kept(
+        sha256=data["sha256"],
+        kind=data["kind"],
+        mode=int(data["mode"], 8),
+        uid=data["uid"],
+        gid=data["gid"],
+        xattrs=tuple(sorted(data["xattrs"].items())),
+    )
+
+
+def parse(text: bytes, name: str) -> Ledger:
+    """Read a ledger; `name` is its file's. Raises DriftError where it was tampered with or is unknown."""
+    hint = "put the file back as it was; or take the tree from the image anew and apply to that"
+    try:
+        document = unsealed(text)
+        if document.get("format") != FORMAT:
+            raise ValueError(f"expected a ledger of format {FORMAT}, found {document.get('format')!r}")
+        return _ledger_in(document)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise DriftError(f"{name}: it is no whole ledger: {type(error).__name__}: {error}", hint=hint) from None
+    except ValueError as error:
+        raise DriftError(f"{name}: {error}", hint=hint) from None
+
+
+def _ledger_in(document: dict[str, Any]) -> Ledger:
+    return Ledger(
+        image=document["image"],
+        version=document["stack"]["version"],
+        lock=document["stack"]["lock"],
+        stand_in=document["stand_in"],
+        pinned=document["pinned"],
+        steps=tuple(
+            LedgerStep(
+                id=step["id"],
+                spec=step["spec"],
+                upstream=step["upstream"],
+                changes=tuple(
+                    FileChange(path=safe(c["path"]), change=Change(c["change"]), source=c["source"])
+                    for c in step["changes"]
+                ),
+            )
+            for step in document["steps"]
+        ),
+        files={
+            safe(path): LedgerFile(
+                before=kept_in(file["before"]), after=kept_in(file["after"]), steps=tuple(file["steps"])
+            )
+            for path, file in document["files"].items()
+        },
+        dirs_created=tuple(safe(path) for path in document["dirs_created"]),
+        dirs_removed=tuple(
+            KeptDir(path=safe(d["path"]), mode=d["mode"], uid=d["uid"], gid=d["gid"]) for d in document["dirs_removed"]
+        ),
+    )
+
+
+def safe(path: str) -> str:
+    """`path` if it stays in the site. Raises ValueError."""
+    try:
+        return check_relative(path)
+    except UnsafePathError as error:
+        raise ValueError(str(error)) from None

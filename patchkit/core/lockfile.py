@@ -1,0 +1,301 @@
+"""The lock: one stack resolved, as `patches/NAME/stack.lock.json` holds it.
+
+`apply`, `build` and `bundle` read this and nothing else. Every input is pinned by sha256, every
+touched file by its state before and after each step. The document carries its own digest, which
+is also the name under which ledgers, outputs and the serving process know the stack.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from patchkit.core.canonical import digest_of, sealed, unsealed
+from patchkit.core.errors import ConfigError
+from patchkit.core.paths import UnsafePathError, check_relative
+from patchkit.core.verdicts import Change
+
+if TYPE_CHECKING:
+    from patchkit.core.tree import FileState
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRef:
+    """A file's state by digest: hex sha256 of its bytes, permission bits, `file` or `link`."""
+
+    sha256: str
+    mode: int
+    kind: str
+
+    @classmethod
+    def of(cls, state: FileState | None) -> FileRef | None:
+        """The reference to `state`; None for None."""
+        return None if state is None else cls(sha256=state.sha256, mode=state.mode, kind=state.kind)
+
+    def holds(self, state: FileState | None) -> bool:
+        """Whether `state` has this kind, these bytes and this executable bit (the other bits of a
+        mode differ between machines)."""
+        return (
+            state is not None
+            and state.kind == self.kind
+            and state.mode & 0o100 == self.mode & 0o100
+            and state.sha256 == self.sha256
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileChange:
+    """What a step does to `path`; `source` is where a renamed or copied file comes from."""
+
+    path: str
+    change: Change
+    source: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unknown:
+    """A fact that is not known yet, and the command that resolves it."""
+
+    what: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockedInput:
+    """The bytes of a patch: `path` below the project, or else `url` with the bytes in the cache."""
+
+    path: str | None
+    url: str | None
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockedStep:
+    """One step. `action` is what it does, as data (the part of the step that decides bytes);
+    `touches` are its paths or folders ("/" at the end), None where they are unknown; `before` and
+    `after` are the states of its files around it, empty where it could not be tried."""
+
+    id: str
+    kind: str
+    action: dict[str, Any]
+    stage: str = "build"
+    type: str = "local"
+    upstream: tuple[str, ...] = ()
+    reason: str = ""
+    unresolved: tuple[Unknown, ...] = ()
+    input: LockedInput | None = None
+    touches: tuple[str, ...] | None = ()
+    changes: tuple[FileChange, ...] = ()
+    before: dict[str, FileRef | None]
+    after: dict[str, FileRef | None]
+
+    @property
+    def spec(self) -> str:
+        """The digest of what the step does: equal specs make equal bytes from equal files."""
+        return digest_of({"kind": self.kind, "action": self.action, "stage": self.stage})
+
+    def shares_files(self, other: LockedStep) -> bool:
+        """Whether the two steps may touch one file (unknown paths may be any)."""
+        if self.touches is None or other.touches is None:
+            return True
+        return any(_overlap(mine, theirs) for mine in self.touches for theirs in other.touches)
+
+
+def _overlap(one: str, other: str) -> bool:
+    return (
+        one == other or (one.endswith("/") and other.startswith(one)) or (other.endswith("/") and one.startswith(other))
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockedImage:
+    """The image as far as a target must know it. `identity_commit` is "" where none is stated."""
+
+    name: str
+    reference: str
+    digest: str | None
+    platform: str
+    site: tuple[str, ...]
+    identity_file: str
+    identity_commit: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockedSource:
+    """Where the pristine files were read from, and which commit they say they are of."""
+
+    spec: str
+    description: str
+    commit: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lock:
+    """A stack, resolved. `exact`: the file states are the image's own and bind. `versions` maps
+    every version that was ever locked to the digest of its content. `inputs` are the project's
+    files that it was made from, by sha256. `support` are pristine files a managed root needs
+    besides the touched ones (the identity file)."""
+
+    digest: str
+    image: LockedImage
+    version: int
+    governed: bool
+    ungoverned_reason: str
+    exact: bool
+    sources: tuple[LockedSource, ...]
+    inputs: dict[str, str]
+    versions: dict[str, str]
+    support: dict[str, FileRef | None]
+    steps: tuple[LockedStep, ...]
+
+    def step(self, step_id: str) -> LockedStep | None:
+        """The step of that id, or None."""
+        return next((step for step in self.steps if step.id == step_id), None)
+
+
+def pristine_refs(steps: tuple[LockedStep, ...]) -> dict[str, FileRef | None]:
+    """Every file that `steps` read or write, as it is before the first of them."""
+    found: dict[str, FileRef | None] = {}
+    for step in steps:
+        for path, ref in step.before.items():
+            found.setdefault(path, ref)
+    return found
+
+
+def content_digest(steps: tuple[LockedStep, ...]) -> str:
+    """The digest of what a stack's version stands for: its steps in order, and what each does."""
+    return digest_of([[step.id, step.spec, [u.what for u in step.unresolved]] for step in steps])
+
+
+def render(lock: Lock) -> str:
+    """The lock as the text of its file (`lock.digest` is ignored, the text's own is computed)."""
+    image = lock.image
+    return sealed(
+        {
+            "format": FORMAT,
+            "image": {
+                "name": image.name,
+                "reference": image.reference,
+                "digest": image.digest,
+                "platform": image.platform,
+                "site": list(image.site),
+                "identity": {"file": image.identity_file, "commit": image.identity_commit},
+            },
+            "stack": {
+                "version": lock.version,
+                "governed": lock.governed,
+                "ungoverned_reason": lock.ungoverned_reason,
+                "versions": lock.versions,
+            },
+            "exact": lock.exact,
+            "sources": [{"spec": s.spec, "description": s.description, "commit": s.commit} for s in lock.sources],
+            "inputs": lock.inputs,
+            "support": _refs_out(lock.support),
+            "steps": [_step_out(step) for step in lock.steps],
+        }
+    )
+
+
+def _refs_out(refs: dict[str, FileRef | None]) -> dict[str, Any]:
+    return {
+        path: None if ref is None else {"sha256": ref.sha256, "mode": f"{ref.mode:04o}", "kind": ref.kind}
+        for path, ref in sorted(refs.items())
+    }
+
+
+def _step_out(step: LockedStep) -> dict[str, Any]:
+    return {
+        "id": step.id,
+        "kind": step.kind,
+        "action": step.action,
+        "stage": step.stage,
+        "type": step.type,
+        "upstream": list(step.upstream),
+        "reason": step.reason,
+        "unresolved": [{"what": u.what, "command": u.command} for u in step.unresolved],
+        "input": step.input and {"path": step.input.path, "url": step.input.url, "sha256": step.input.sha256},
+        "touches": None if step.touches is None else list(step.touches),
+        "changes": [{"path": c.path, "change": c.change.value, "source": c.source} for c in step.changes],
+        "before": _refs_out(step.before),
+        "after": _refs_out(step.after),
+    }
+
+
+def parse(text: bytes, name: str) -> Lock:
+    """Read a lock; `name` is its file's, for messages. Raises ConfigError."""
+    hint = "restore it from git, or make it anew: patchkit lock"
+    try:
+        document = unsealed(text)
+    except ValueError as error:
+        raise ConfigError(f"{name}: {error}", hint=hint) from None
+    if document.get("format") != FORMAT:
+        raise ConfigError(
+            f"{name}: expected a lock of format {FORMAT}, found {document.get('format')!r}",
+            hint="use the patchkit release that wrote it, or make it anew: patchkit lock",
+        )
+    try:
+        return _lock_in(document)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ConfigError(f"{name}: it is no whole lock: {type(error).__name__}: {error}", hint=hint) from None
+
+
+def _lock_in(document: dict[str, Any]) -> Lock:
+    image, stack = document["image"], document["stack"]
+    return Lock(
+        digest=document["digest"],
+        image=LockedImage(
+            name=image["name"],
+            reference=image["reference"],
+            digest=image["digest"],
+            platform=image["platform"],
+            site=tuple(_safe(path) for path in image["site"]),
+            identity_file=image["identity"]["file"] and _safe(image["identity"]["file"]),
+            identity_commit=image["identity"]["commit"],
+        ),
+        version=int(stack["version"]),
+        governed=bool(stack["governed"]),
+        ungoverned_reason=stack["ungoverned_reason"],
+        exact=bool(document["exact"]),
+        sources=tuple(LockedSource(**source) for source in document["sources"]),
+        inputs={str(path): str(digest) for path, digest in document["inputs"].items()},
+        versions=dict(stack["versions"]),
+        support=_refs_in(document["support"]),
+        steps=tuple(_step_in(step) for step in document["steps"]),
+    )
+
+
+def _safe(path: str) -> str:
+    try:
+        return check_relative(path)
+    except UnsafePathError as error:
+        raise ValueError(str(error)) from None
+
+
+def _refs_in(refs: dict[str, Any]) -> dict[str, FileRef | None]:
+    return {
+        _safe(path): ref and FileRef(sha256=ref["sha256"], mode=int(ref["mode"], 8), kind=ref["kind"])
+        for path, ref in refs.items()
+    }
+
+
+def _step_in(step: dict[str, Any]) -> LockedStep:
+    touches = step["touches"]
+    return LockedStep(
+        id=step["id"],
+        kind=step["kind"],
+        action=step["action"],
+        stage=step["stage"],
+        type=step["type"],
+        upstream=tuple(step["upstream"]),
+        reason=step["reason"],
+        unresolved=tuple(Unknown(**unknown) for unknown in step["unresolved"]),
+        input=step["input"] and LockedInput(**step["input"]),
+        touches=None if touches is None else tuple(touches),
+        changes=tuple(
+            FileChange(path=_safe(c["path"]), change=Change(c["change"]), source=c["source"]) for c in step["changes"]
+        ),
+        before=_refs_in(step["before"]),
+        after=_refs_in(step["after"]),
+    )

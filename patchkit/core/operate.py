@@ -1,0 +1,326 @@
+"""apply, revert, verify, diff and status on one open target: the whole tool, but for where locks and
+trees come from. The one implementation behind the command line and the bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from patchkit.core.errors import DriftError, IdentityError, PatchkitError, RefusedByMachineError
+from patchkit.core.lockfile import Lock, LockedStep
+from patchkit.core.plan import FILE_KINDS, require_resolved, select
+from patchkit.core.report import Report, StepReport
+from patchkit.core.transaction import Transaction, is_interrupted, locked, read_ledger
+from patchkit.core.tree import UnreadableError
+from patchkit.core.verdicts import Outcome, Verdict
+
+if TYPE_CHECKING:
+    from patchkit.core.ledger import Ledger
+    from patchkit.core.site import Site
+
+ReadInput = Callable[[LockedStep], bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A tree to work on. `managed`: patchkit made it itself from the lock's sources, so that its
+    identity is known; `stand_in_meant`: the person said that another release is meant."""
+
+    site: Site
+    label: str
+    managed: bool = False
+    stand_in_meant: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What to apply: the lock, how to read its inputs, and which part of it."""
+
+    lock: Lock
+    read_input: ReadInput
+    only: tuple[str, ...] = ()
+    stage: str | None = None
+    dry_run: bool = False
+    notes: tuple[str, ...] = field(default_factory=tuple)
+
+
+def apply(request: Request, target: Target) -> Report:
+    """Apply the stack: all or nothing, in place of whatever version of it is there.
+
+    Returns the report; its `error` is set for a conflict or drift, and nothing is changed then.
+    Raises every other PatchkitError (configuration, identity, busy, the machine's refusal).
+    """
+    steps = check_request(request)
+    with locked(target.site):
+        transaction = Transaction(target.site)
+        if request.dry_run:
+            require_whole(target)
+            repaired = None
+        else:
+            repaired = transaction.recover()
+        ledger = read_ledger(target.site)
+        if ledger is None and not request.dry_run:
+            transaction.drop_bare_directory()
+        stand_in = check_identity(request.lock, target, ledger)
+        report = base_report("apply", request.lock, target, stand_in, steps)
+        report = replace(report, notes=(*request.notes, *((repaired,) if repaired else ())))
+        if ledger is not None:
+            drifted = drift(target, ledger)
+            if drifted:
+                return drift_report(report, ledger, drifted)
+            if _is_current(ledger, request.lock, steps, request.stage):
+                return _unchanged(report, ledger)
+        from patchkit.core.change import carry_out  # the no-op above needs none of it
+
+        return carry_out(request, target, transaction, steps, ledger, report)
+
+
+def check_request(request: Request) -> tuple[LockedStep, ...]:
+    """The steps that `request` means, if they can be applied at all. Raises ConfigError for unknown
+    or unresolved steps and a selection that is not closed, RefusedByMachineError for steps that
+    need a running machine."""
+    steps = select(request.lock, request.only)
+    require_resolved(request.lock, steps)
+    _require_runnable(steps, request.stage)
+    return steps
+
+
+def _require_runnable(steps: tuple[LockedStep, ...], stage: str | None) -> None:
+    """Refuse the steps that a plain directory cannot run, before anything is touched."""
+    now = [step for step in steps if step.kind not in FILE_KINDS and stage in (None, step.stage)]
+    if not now:
+        return
+    rest = [step.id for step in steps if step.kind in FILE_KINDS]
+    raise RefusedByMachineError(
+        *(
+            f"step {step.id} ({step.kind}): a plain directory cannot run it; it needs a running container"
+            for step in now
+        ),
+        hint=f"apply the other steps: --only {','.join(rest)}" if rest else "apply it inside the container",
+    )
+
+
+def require_whole(target: Target) -> None:
+    """Raise DriftError where a killed run has left its journal: only a writing command repairs it."""
+    if is_interrupted(target.site):
+        raise DriftError(
+            f"{target.label}: an earlier run was interrupted here and has not been repaired",
+            hint="patchkit apply (or revert) finishes or undoes it first",
+        )
+
+
+def check_identity(lock: Lock, target: Target, ledger: Ledger | None) -> bool:
+    """Whether the target is a stand-in. Raises IdentityError where it is another image and nobody
+    said that this is meant."""
+    if ledger is not None and ledger.image != lock.image.name:
+        raise IdentityError(
+            f"{target.label}: it carries the stack of image {ledger.image}, not of {lock.image.name}",
+            hint=f"take that off first: patchkit revert --image {ledger.image}",
+        )
+    if target.managed:
+        return not lock.exact
+    from patchkit.core.identity import contradiction
+
+    why = contradiction(lock.image, target.site)
+    if why is None:
+        return False
+    if target.stand_in_meant or (ledger is not None and ledger.stand_in):
+        return True
+    raise IdentityError(
+        f"{target.label}: {why}",
+        hint="name the right image; or say that a stand-in is meant: --stand-in",
+    )
+
+
+def base_report(command: str, lock: Lock, target: Target, stand_in: bool, steps: tuple[LockedStep, ...]) -> Report:
+    """The report's head, with every step still unjudged."""
+    return Report(
+        command=command,
+        image=lock.image.name,
+        outcome=Outcome.REFUSED,
+        version=lock.version,
+        lock=lock.digest,
+        target=target.label,
+        stand_in=stand_in,
+        steps=tuple(
+            StepReport(id=step.id, verdict=None, changes=step.changes, upstream=step.upstream) for step in steps
+        ),
+    )
+
+
+def drift(target: Target, ledger: Ledger) -> dict[str, str]:
+    """The ledger's files that are not as patchkit left them: path to what is different."""
+    found: dict[str, str] = {}
+    for path, file in ledger.files.items():
+        try:
+            state = target.site.read(path)
+        except UnreadableError as error:
+            found[path] = str(error)
+            continue
+        if file.after is None:
+            if state is not None:
+                found[path] = "it was deleted by the stack and is there again"
+        elif state is None:
+            found[path] = "it is gone"
+        elif not file.after.is_state(state):
+            found[path] = _difference(file.after.kind, file.after.mode, file.after.sha256, state)
+    return found
+
+
+def _difference(kind: str, mode: int, sha256: str, state: object) -> str:
+    from patchkit.core.tree import FileState
+
+    assert isinstance(state, FileState)
+    if state.kind != kind:
+        return f"expected a {kind}, found a {state.kind}"
+    if state.sha256 != sha256:
+        return f"its content was changed: expected sha256 {sha256[:12]}…, found {state.sha256[:12]}…"
+    return f"its mode was changed: expected {mode:o}, found {state.mode:o}"
+
+
+def drift_report(report: Report, ledger: Ledger, drifted: dict[str, str]) -> Report:
+    """`report` for a target with drift: the error names each file with its steps."""
+    problems = [
+        f"{path} (step {', '.join(ledger.files[path].steps) or '-'}): {why}" for path, why in sorted(drifted.items())
+    ]
+    error = DriftError(
+        *problems,
+        hint=f"look at it: patchkit diff --image {report.image}; give it up:"
+        f" patchkit revert --force --image {report.image}, then apply",
+    )
+    changed = {step_id for path in drifted for step_id in ledger.files[path].steps}
+    in_ledger = {step.id for step in ledger.steps}
+    steps = tuple(
+        replace(
+            step,
+            verdict=Verdict.DRIFTED if step.id in changed else Verdict.APPLIED if step.id in in_ledger else None,
+            detail=tuple(f"{p}: {why}" for p, why in sorted(drifted.items()) if step.id in ledger.files[p].steps),
+        )
+        for step in report.steps
+    )
+    return replace(report, outcome=Outcome.REFUSED, steps=steps, error=error)
+
+
+def _is_current(ledger: Ledger, lock: Lock, steps: tuple[LockedStep, ...], stage: str | None) -> bool:
+    applied = [step.id for step in steps if step.kind in FILE_KINDS and stage in (None, step.stage)]
+    return ledger.lock == lock.digest and [step.id for step in ledger.steps] == applied
+
+
+def _unchanged(report: Report, ledger: Ledger) -> Report:
+    upstream = {step.id for step in ledger.steps if step.upstream}
+    applied = {step.id for step in ledger.steps}
+    steps = tuple(
+        replace(step, verdict=_verdict_in_ledger(step.id, applied, upstream), detail=()) for step in report.steps
+    )
+    notes = (*report.notes, *standing_notes(ledger, report))
+    return replace(report, outcome=Outcome.UNCHANGED, stand_in=ledger.stand_in, steps=steps, notes=notes)
+
+
+def _verdict_in_ledger(step_id: str, applied: set[str], upstream: set[str]) -> Verdict | None:
+    if step_id in upstream:
+        return Verdict.UPSTREAM
+    return Verdict.APPLIED if step_id in applied else None
+
+
+def standing_notes(ledger: Ledger, report: Report) -> tuple[str, ...]:
+    """What every output about this target must say: stand-in, or not pinned by hash."""
+    if ledger.stand_in:
+        return (f"stand-in: these are files of another release than image {report.image}",)
+    if not ledger.pinned:
+        return (not_pinned(report.image),)
+    return ()
+
+
+def not_pinned(image: str) -> str:
+    """The sentence about an image whose files the lock does not know, and its cure."""
+    return (
+        f"not pinned by hash: the lock of {image} was made from a stand-in, the hunks were applied strictly;"
+        f" cure: patchkit lock --image {image} --from ROOT_OF_THE_IMAGE"
+    )
+
+
+def revert(image: str, target: Target, *, force: bool = False) -> Report:
+    """Put back every pristine file and forget the ledger.
+
+    With drift, refuses (the report's `error`), unless `force`: the drifted bytes are given up then.
+    Raises DriftError for a tampered ledger, BusyError, RefusedByMachineError.
+    """
+    with locked(target.site):
+        transaction = Transaction(target.site)
+        repaired = transaction.recover()
+        ledger = read_ledger(target.site)
+        if ledger is None:
+            transaction.drop_bare_directory()
+            notes = ("nothing was applied here",) + ((repaired,) if repaired else ())
+            return Report(command="revert", image=image, outcome=Outcome.UNCHANGED, target=target.label, notes=notes)
+        if ledger.image != image:
+            raise IdentityError(
+                f"{target.label}: it carries the stack of image {ledger.image}, not of {image}",
+                hint=f"patchkit revert --image {ledger.image}",
+            )
+        report = _ledger_report("revert", target, ledger, repaired)
+        drifted = drift(target, ledger)
+        if drifted and not force:
+            return _refused_revert(report, ledger, drifted)
+        from patchkit.core.change import take_off
+
+        take_off(target, transaction, ledger)
+        return replace(report, outcome=Outcome.REVERTED)
+
+
+def _refused_revert(report: Report, ledger: Ledger, drifted: dict[str, str]) -> Report:
+    refused = drift_report(report, ledger, drifted)
+    assert refused.error is not None
+    hint = f"keep a copy of what you need, then: patchkit revert --force --image {report.image}"
+    return replace(refused, error=DriftError(*refused.error.problems, hint=hint))
+
+
+def _ledger_report(command: str, target: Target, ledger: Ledger, repaired: str | None) -> Report:
+    steps = tuple(StepReport(id=step.id, verdict=Verdict.APPLIED, changes=step.changes) for step in ledger.steps)
+    return Report(
+        command=command,
+        image=ledger.image,
+        outcome=Outcome.REFUSED,
+        version=ledger.version,
+        lock=ledger.lock,
+        target=target.label,
+        stand_in=ledger.stand_in,
+        steps=steps,
+        notes=(repaired,) if repaired else (),
+    )
+
+
+def verify(lock: Lock, target: Target, only: tuple[str, ...] = ()) -> Report:
+    """Compare the target with its ledger, and the ledger with the lock. Changes nothing.
+
+    Clean means: this stack, this version, this lock, every file as patchkit left it. Anything else
+    is exit 4 (the report's `error`), named file by file and step by step.
+    """
+    steps = select(lock, only)
+    require_whole(target)
+    ledger = read_ledger(target.site)
+    if ledger is None:
+        check_identity(lock, target, ledger)
+        report = base_report("verify", lock, target, target.managed and not lock.exact, steps)
+        error: PatchkitError = DriftError(
+            f"{target.label}: the stack is not applied here", hint=f"patchkit apply --image {lock.image.name}"
+        )
+        return replace(report, outcome=Outcome.DRIFTED, error=error)
+    check_identity(lock, target, ledger)
+    report = base_report("verify", lock, target, ledger.stand_in, steps)
+    drifted = drift(target, ledger)
+    if drifted:
+        report = drift_report(report, ledger, drifted)
+        return replace(report, outcome=Outcome.DRIFTED, notes=standing_notes(ledger, report))
+    report = _unchanged(report, ledger)
+    if ledger.lock != lock.digest:
+        error = DriftError(
+            f"{target.label}: applied is stack version {ledger.version} (lock {ledger.lock[:19]}…),"
+            f" the lock here is version {lock.version} ({lock.digest[:19]}…)",
+            hint=f"upgrade it in place: patchkit apply --image {lock.image.name}",
+        )
+        return replace(report, outcome=Outcome.DRIFTED, error=error)
+    absent = [step.id for step in report.steps if step.verdict is None]
+    notes = (*report.notes, f"not applied here: {', '.join(absent)}") if absent else report.notes
+    return replace(report, outcome=Outcome.CLEAN, notes=notes)

@@ -1,0 +1,74 @@
+"""What a tree is to a patch: paths that hold a file's bytes and mode, or a link, or nothing.
+
+Paths are POSIX strings relative to the site directory. The planner works on an `Overlay`: reads
+fall through to the tree below, writes stay in memory, so that a whole stack is tried before a
+single byte of the target changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Protocol
+
+from patchkit.core.paths import parents
+
+REGULAR = "file"
+LINK = "link"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileState:
+    """A regular file or a symbolic link, as far as a diff can speak of it.
+
+    `kind` is `REGULAR` or `LINK`; `mode` holds the permission bits (07777) of a regular file and
+    is 0o777 for a link; `data` is the content, or the link's target as bytes.
+    """
+
+    kind: str = REGULAR
+    mode: int = 0o644
+    data: bytes
+
+    @property
+    def sha256(self) -> str:
+        """The hex sha256 of `data`."""
+        return hashlib.sha256(self.data).hexdigest()
+
+
+class UnreadableError(Exception):
+    """What stands at a path is nothing that a diff can speak of. `str()` says what it is."""
+
+
+class Tree(Protocol):
+    """Anything that files can be read from by their path."""
+
+    def read(self, path: str) -> FileState | None:
+        """Return what stands at `path`, or None where nothing does.
+
+        Raises UnreadableError where something stands there that a diff cannot speak of (a
+        directory, a device) or where the way to it leads through a symbolic link.
+        """
+
+
+class Overlay:
+    """Changes in memory over a tree that stays as it is."""
+
+    def __init__(self, below: Tree, changes: dict[str, FileState | None] | None = None) -> None:
+        self.below = below
+        self.changes: dict[str, FileState | None] = dict(changes or {})
+
+    def read(self, path: str) -> FileState | None:
+        """Return the changed state of `path`, else what the tree below holds."""
+        if path in self.changes:
+            return self.changes[path]
+        for above in parents(path):
+            state = self.changes.get(above)
+            if state is not None:
+                raise UnreadableError(f"{above}, on the way to it, is no directory but a {state.kind}")
+            if above in self.changes:
+                return None
+        return self.below.read(path)
+
+    def write(self, path: str, state: FileState | None) -> None:
+        """Put `state` at `path`; None removes it."""
+        self.changes[path] = state

@@ -1,0 +1,439 @@
+"""HTTP: the only module that imports the HTTP library.
+
+One session, verified TLS, bounded waits. Whatever goes wrong is an `UnreachableError` that names
+the address (without its credentials), what was expected and what was found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import os
+import re
+import time
+import zlib
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, BinaryIO, TypeVar
+from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
+
+import requests
+import urllib3
+from requests.utils import get_environ_proxies, get_netrc_auth
+from typing_extensions import Self
+
+from patchkit.core.errors import ConfigError, RefusedByMachineError
+from patchkit.io.http_failures import (
+    Failed,
+    HttpError,
+    RangesRefusedError,
+    diagnose,
+    given_up,
+    redact,
+    refused,
+    stalled,
+    truncated,
+)
+
+__all__ = ["Http", "HttpError", "Progress", "RangesRefusedError", "Response", "redact", "without_credentials"]
+
+T = TypeVar("T")
+Progress = Callable[[int, "int | None"], None]
+
+_CHUNK = 1 << 16
+_REDIRECTS = (301, 302, 303, 307, 308)
+_MAX_REDIRECTS = 10
+_RETRY_PAUSES_CAP_SECONDS = 8.0
+_DRIP_BYTES = 1024
+_SCRAP_LIMIT = 1 << 16
+_PAGE_LIMIT = 64 << 20
+_SECRET_HEADERS = {"authorization", "cookie", "proxy-authorization", "private-token", "job-token", "x-api-key"}
+_CA_VARIABLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
+_CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """An answer: `headers` with lower-case names, `body` decoded, `url` the final address without credentials."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Address:
+    url: str
+    origin: tuple[str, str, int | None]
+    authorization: str | None
+
+    @property
+    def shown(self) -> str:
+        return redact(self.url)
+
+
+def without_credentials(url: str) -> str:
+    """Return `url` without its user name and password; raise `HttpError` for one that cannot be parsed."""
+    failure: Failed
+    try:
+        return _address(url).url
+    except Failed as failed:
+        failure = failed
+    raise given_up(url, "an address", failure, 1)
+
+
+def _address(url: str) -> _Address:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise Failed("an address that cannot be parsed", hint="correct the address") from None
+    host = (parts.hostname or "").lower()
+    authorization = None
+    if parts.username is not None:
+        pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        authorization = "Basic " + b64encode(pair.encode()).decode()
+    plain = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, parts.query, ""))
+    return _Address(plain, (parts.scheme, host, port or {"https": 443, "http": 80}.get(parts.scheme)), authorization)
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    with suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return False
+
+
+def _check_scheme(address: _Address, came_from: _Address | None) -> None:
+    scheme, host, _ = address.origin
+    if scheme == "https" and host:
+        return
+    if scheme == "http" and _is_loopback(host) and (came_from is None or came_from.origin[0] == "http"):
+        return
+    if came_from is None:
+        raise Failed("an address that is not https", hint="use an https:// address (plain http is for loopback only)")
+    raise Failed(
+        f"a redirect to {address.shown}, which is not https", hint="the server must redirect to an https:// address"
+    )
+
+
+class _Session(requests.Session):
+    """A session that leaves redirects alone: the library would read their bodies and parse their targets."""
+
+    def get_redirect_target(self, resp: requests.Response) -> str | None:
+        return None
+
+
+class Http:
+    """A session over verified TLS: connections are reused, waits are bounded, credentials stay with their host.
+
+    `ca_bundle` is a file with the accepted certificate authorities (else REQUESTS_CA_BUNDLE,
+    CURL_CA_BUNDLE, SSL_CERT_FILE, else the library's). Timeouts and pauses are in seconds: a
+    connection, each wait for bytes, the first pause before a retry, and the longest pause that
+    a server's Retry-After may ask for. `bytes_received` counts body bytes as on the wire.
+    """
+
+    def __init__(
+        self,
+        *,
+        ca_bundle: str | None = None,
+        connect_timeout: float = 10.0,
+        read_timeout: float = 30.0,
+        attempts: int = 4,
+        backoff: float = 0.5,
+        max_wait: float = 30.0,
+    ) -> None:
+        self.bytes_received = 0
+        self._timeouts = (connect_timeout, read_timeout)
+        self._attempts = attempts
+        self._backoff = backoff
+        self._max_wait = max_wait
+        bundles = [ca_bundle, *(os.environ.get(name) for name in _CA_VARIABLES)]
+        self._verify: str | bool = next((bundle for bundle in bundles if bundle), True)
+        if isinstance(self._verify, str) and not os.path.exists(self._verify):
+            raise ConfigError(
+                f"{self._verify}: expected a file with certificate authorities, found nothing",
+                hint=f"correct pip's `cert`, or {', '.join(_CA_VARIABLES)}",
+            )
+        self._credentials: dict[tuple[str, str, int | None], str] = {}
+        self._session = _Session()
+        self._session.trust_env = False
+        self._session.headers["User-Agent"] = "patchkit"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the session's connections."""
+        self._session.close()
+
+    def learn_credentials(self, url: str) -> None:
+        """Use the user name and password in `url`, if it has any, for all later requests to its host and port."""
+        with suppress(Failed):
+            address = _address(url)
+            if address.authorization:
+                self._credentials[address.origin] = address.authorization
+
+    def get(
+        self,
+        url: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        statuses: tuple[int, ...] = (404, 410),
+        limit: int = _PAGE_LIMIT,
+    ) -> Response:
+        """Return the answer to a GET: status 200, or one of `statuses`, with a body of at most `limit` bytes.
+
+        Raises `HttpError` for every other status, and where no whole answer comes.
+        """
+
+        def consume(response: requests.Response) -> Response:
+            if response.status_code != 200 and response.status_code not in statuses:
+                raise self._refused(response)
+            body = b"".join(self._decoded(response, limit))
+            names = {name.lower(): value for name, value in response.headers.items()}
+            return Response(status=response.status_code, headers=names, body=body, url=response.url)
+
+        sent = {"Accept-Encoding": "gzip", **(headers or {})}
+        return self._exchange(url, sent, "200", consume)
+
+    def get_range(self, url: str, start: int, end: int, *, total: int | None = None) -> bytes:
+        """Return the bytes [start, end) of `url`, which is `total` bytes long (None: not checked).
+
+        Raises `RangesRefusedError` where the server answers with the whole, else `HttpError`.
+        """
+        data, first, _ = self._ranged(url, f"{start}-{end - 1}", (start, end), total)
+        assert first == start
+        return data
+
+    def get_tail(self, url: str, length: int) -> tuple[bytes, int]:
+        """Return the last `length` bytes of `url` (all of it, if it is shorter) and its size in bytes.
+
+        Raises `RangesRefusedError` where the server answers with the whole, else `HttpError`.
+        """
+        data, first, size = self._ranged(url, f"-{length}", None, None)
+        if size is None or first + len(data) != size or len(data) != min(length, size):
+            shown = redact(url)
+            raise HttpError(
+                f"{shown}: expected the last {length} bytes, found {len(data)} bytes from {first} of {size}",
+                hint="the server's range answers are wrong: report it to its operator, or use another index",
+            )
+        return data, size
+
+    def stream_to(
+        self,
+        url: str,
+        destination: str | BinaryIO,
+        *,
+        sha256: str,
+        progress: Progress | None = None,
+    ) -> int:
+        """Write the body of `url` to a path (atomically) or a seekable binary file; return its size in bytes.
+
+        `progress` is called with the bytes so far and the expected total (None: unknown). Raises
+        `HttpError` if the bytes are not those of `sha256` (hex); nothing partial is left at a path.
+        """
+        if not isinstance(destination, str):
+            return self._stream(url, destination, sha256, progress)
+        part = f"{destination}.part-{os.getpid()}-{os.urandom(4).hex()}"
+        try:
+            with open(part, "xb") as handle:
+                size = self._stream(url, handle, sha256, progress)
+            os.replace(part, destination)
+        except OSError as error:
+            raise RefusedByMachineError(
+                f"{destination}: cannot be written: {error.strerror}", hint="free space, or choose another directory"
+            ) from error
+        finally:
+            with suppress(OSError):
+                os.unlink(part)
+        return size
+
+    def _stream(self, url: str, handle: BinaryIO, sha256: str, progress: Progress | None) -> int:
+        begin = handle.tell()
+
+        def consume(response: requests.Response) -> int:
+            if response.status_code != 200:
+                raise self._refused(response)
+            handle.seek(begin)
+            handle.truncate()
+            digest, received = hashlib.sha256(), 0
+            length = _content_length(response)
+            for chunk in self._body(response):
+                digest.update(chunk)
+                handle.write(chunk)
+                received += len(chunk)
+                if progress is not None:
+                    progress(received, length)
+            if digest.hexdigest() != sha256.lower():
+                raise Failed(
+                    f"sha256 {digest.hexdigest()} ({received} bytes)",
+                    hint="the file changed or was altered on the way: try again, else ask who publishes it",
+                )
+            return received
+
+        return self._exchange(url, {"Accept-Encoding": "identity"}, f"sha256 {sha256.lower()}", consume)
+
+    def _ranged(
+        self, url: str, wanted: str, bounds: tuple[int, int] | None, total: int | None
+    ) -> tuple[bytes, int, int | None]:
+        def consume(response: requests.Response) -> tuple[bytes, int, int | None]:
+            if response.status_code == 200:
+                raise Failed(
+                    "200 with the whole (no ranges)",
+                    kind=RangesRefusedError,
+                    status=200,
+                    hint="this server cannot serve parts of a file: use an index that can",
+                )
+            if response.status_code != 206:
+                raise self._refused(response)
+            first, end, size = _content_range(response)
+            if (bounds is not None and (first, end) != bounds) or (total is not None and size != total):
+                raise Failed(
+                    f"Content-Range: {response.headers['Content-Range']}", status=206, hint="the server answers wrongly"
+                )
+            body = b"".join(self._body(response, limit=end - first))
+            if len(body) != end - first:
+                raise Failed(f"{len(body)} bytes for a range of {end - first}", status=206, retry=True)
+            return body, first, size
+
+        expected = f"206 with bytes {wanted} of {'any size' if total is None else total}"
+        return self._exchange(url, {"Accept-Encoding": "identity", "Range": f"bytes={wanted}"}, expected, consume)
+
+    def _exchange(
+        self, url: str, headers: Mapping[str, str], expected: str, consume: Callable[[requests.Response], T]
+    ) -> T:
+        """Send, follow, consume; try again where that may help; end in an answer or in `HttpError`."""
+        attempt = 0
+        while True:
+            attempt += 1
+            failure: Failed
+            try:
+                response = self._follow(url, headers)
+                try:
+                    return consume(response)
+                finally:
+                    response.close()
+            except Failed as failed:
+                failure = failed
+            except (requests.RequestException, urllib3.exceptions.HTTPError, ConnectionError, TimeoutError) as error:
+                failure = diagnose(error, self._timeouts)
+            if not failure.retry or attempt >= self._attempts:
+                break
+            pause = min(self._backoff * 2 ** (attempt - 1), _RETRY_PAUSES_CAP_SECONDS)
+            time.sleep(pause if failure.wait is None else failure.wait)
+        raise given_up(url, expected, failure, attempt)
+
+    def _refused(self, response: requests.Response) -> Failed:
+        retry_after = response.headers.get("Retry-After", "").strip()
+        return refused(response.status_code, response.reason or "", retry_after, self._max_wait)
+
+    def _follow(self, url: str, headers: Mapping[str, str]) -> requests.Response:
+        address, came_from = _address(url), None
+        sent = dict(headers)
+        for _ in range(_MAX_REDIRECTS):
+            _check_scheme(address, came_from)
+            response = self._send(address, sent)
+            location = response.headers.get("Location")
+            if response.status_code not in _REDIRECTS or not location:
+                return response
+            self._discard(response)
+            came_from, address = address, _address(urljoin(address.url, location))
+            if address.origin != came_from.origin:
+                sent = {name: value for name, value in sent.items() if name.lower() not in _SECRET_HEADERS}
+        raise Failed(f"more than {_MAX_REDIRECTS} redirects", hint="the server redirects in a circle")
+
+    def _send(self, address: _Address, headers: dict[str, str]) -> requests.Response:
+        if address.authorization:
+            self._credentials[address.origin] = address.authorization
+        if "authorization" not in {name.lower() for name in headers}:
+            known = self._credentials.get(address.origin) or _from_netrc(address)
+            headers = {**headers, "Authorization": known} if known else headers
+        loopback = _is_loopback(address.origin[1])
+        proxies = {} if loopback else get_environ_proxies(address.url)
+        return self._session.get(
+            address.url,
+            headers=headers,
+            timeout=self._timeouts,
+            allow_redirects=False,
+            stream=True,
+            verify=self._verify,
+            proxies=proxies,
+        )
+
+    def _discard(self, response: requests.Response) -> None:
+        """Read a short body that nobody wants, so that the connection can serve again."""
+        length = _content_length(response)
+        try:
+            if length is not None and length <= _SCRAP_LIMIT:
+                for _ in self._body(response):
+                    pass
+        finally:
+            response.close()
+
+    def _body(self, response: requests.Response, limit: int | None = None) -> Iterator[bytes]:
+        """Yield the body as on the wire; a server that stalls or drips, and a short body, are failures."""
+        length, received = _content_length(response), 0
+        raw: Any = response.raw
+        since, within = time.monotonic(), 0
+        while chunk := raw.read1(_CHUNK, decode_content=False):
+            received += len(chunk)
+            self.bytes_received += len(chunk)
+            if limit is not None and received > limit:
+                raise Failed(f"more than {limit} bytes", status=response.status_code, hint="the answer is too long")
+            within += len(chunk)
+            if time.monotonic() - since > self._timeouts[1]:
+                if within < _DRIP_BYTES:
+                    raise stalled(self._timeouts[1], f"{within} bytes in {self._timeouts[1]:g} s")
+                since, within = time.monotonic(), 0
+            yield chunk
+        if length is not None and received != length:
+            raise truncated(f"{received} of {length} bytes")
+
+    def _decoded(self, response: requests.Response, limit: int) -> Iterator[bytes]:
+        encoding = response.headers.get("Content-Encoding", "identity").lower()
+        if encoding in ("identity", ""):
+            yield from self._body(response, limit)
+            return
+        if encoding not in ("gzip", "x-gzip"):
+            raise Failed(f"Content-Encoding: {encoding}, which was not asked for", hint="the server answers wrongly")
+        decoder, room = zlib.decompressobj(31), limit
+        for chunk in self._body(response, limit):
+            try:
+                data = decoder.decompress(chunk, room + 1)
+            except zlib.error:
+                raise Failed("a body that is not gzip, though it says so", hint="the server answers wrongly") from None
+            room -= len(data)
+            if room < 0:
+                raise Failed(f"more than {limit} bytes", hint="the answer is too long")
+            yield data
+        if not decoder.eof:
+            raise truncated("a gzip body that ends early")
+
+
+def _from_netrc(address: _Address) -> str | None:
+    pair = get_netrc_auth(address.url)
+    if pair is None:
+        return None
+    return "Basic " + b64encode(":".join(pair).encode()).decode()
+
+
+def _content_length(response: requests.Response) -> int | None:
+    value = response.headers.get("Content-Length", "")
+    return int(value) if value.isascii() and value.isdigit() else None
+
+
+def _content_range(response: requests.Response) -> tuple[int, int, int | None]:
+    """Return the half-open bounds and the total of a 206 answer."""
+    value = response.headers.get("Content-Range", "none")
+    match = _CONTENT_RANGE.fullmatch(value.strip())
+    if match is None or int(match[2]) < int(match[1]):
+        raise Failed(f"Content-Range: {value}", status=206, hint="the server answers wrongly")
+    return int(match[1]), int(match[2]) + 1, None if match[3] == "*" else int(match[3])

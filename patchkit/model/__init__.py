@@ -1,0 +1,1 @@
+"""YAML files to frozen typed objects, every problem reported at once."""

@@ -1,0 +1,1 @@
+"""Places to read pristine files from."""

@@ -1,0 +1,1 @@
+"""Places a stack is applied to."""

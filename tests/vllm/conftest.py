@@ -1,0 +1,206 @@
+"""The fixture `observed`: what a scenario answers on a release's own files, and on the same files with the stack."""
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+HERE = Path(__file__).parent
+PROJECT = HERE.parent.parent
+ENVIRONMENT = "0.32.0"  # one CPU environment carries the files of every release below
+RELEASES = {
+    "nightly-c50aca": "0.33.0",
+    "nightly-7c5dc571": "0.29.0",
+    "nightly-cb8104839c": "0.27.1",
+    "v0.27.1": "0.27.1",
+}
+# which shared patches an image carries while it has no stack.yaml
+COMMON = {image: ("provenance.patch",) for image in RELEASES}
+RUN_TIMEOUT_SECONDS = 900
+
+Observe = Callable[[str, str, str], tuple[Any, Any]]
+Answers = dict[str, dict[str, dict[str, Any]]]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "vllm: runs real vLLM modules in the environment of scripts/vllm-cpu")
+    config.addinivalue_line("markers", "xdist_group(name): tests that pytest-xdist keeps in one worker")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.vllm)
+            item.add_marker(pytest.mark.xdist_group("vllm"))  # the runs are cached in one process
+
+
+def cache() -> Path:
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("PATCHKIT_CACHE") or Path(home) / "patchkit")
+
+
+def unavailable(reason: str) -> NoReturn:
+    if "vllm" in re.split(r"[\s,]+", os.environ.get("PATCHKIT_REQUIRE", "")):
+        pytest.fail(f"{reason} (PATCHKIT_REQUIRE demands it)", pytrace=False)
+    pytest.skip(reason)
+
+
+def ready(path: Path, command: str) -> Path:
+    if not (path / ".ready").is_file():
+        unavailable(f"{path} is missing: run scripts/vllm-cpu {command}")
+    return path
+
+
+def environment() -> Path:
+    return ready(cache() / "vllm-cpu" / ENVIRONMENT, f"env {ENVIRONMENT}")
+
+
+def sources(image: str) -> Path:
+    return ready(cache() / "vllm-src" / RELEASES[image], f"sources {RELEASES[image]}")
+
+
+def patches(image: str) -> list[Path]:
+    """The patch files of an image in their order: its stack's, else its folder's by name and then the shared ones."""
+    folder, common = PROJECT / "patches" / image, PROJECT / "patches" / "common"
+    stack = folder / "stack.yaml"
+    if not stack.is_file():
+        return [*sorted(folder.glob("*.patch")), *(common / name for name in COMMON[image])]
+    names = re.findall(r"^\s*(?:- )?patch:\s*([^\s{]\S*\.patch)\s*(?:#.*)?$", stack.read_text(), re.MULTILINE)
+    found = [folder / name if (folder / name).is_file() else common / Path(name).name for name in names]
+    if os.environ.get("PATCHKIT_VLLM_PARTIAL"):  # a stack in the making names patches that are not written yet
+        return [patch for patch in found if patch.is_file()]
+    return found
+
+
+def link_or_copy(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+def copy_tree(source: Path, target: Path) -> None:
+    # hard links are enough: git and the byte-code compiler both replace a file, they never write into one
+    ignore = shutil.ignore_patterns("*.pyc.*")
+    shutil.copytree(source / "vllm", target / "vllm", copy_function=link_or_copy, ignore=ignore)
+
+
+def patched_tree(image: str, target: Path) -> Path:
+    """The image's release with the image's stack applied, in `target`."""
+    copy_tree(sources(image), target)
+    isolated = {**os.environ, "GIT_DIR": "/nonexistent", "GIT_CEILING_DIRECTORIES": str(target)}
+    for patch in patches(image):
+        done = subprocess.run(
+            ["git", "apply", "--whitespace=nowarn", str(patch)],
+            cwd=target,
+            env=isolated,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            pytest.fail(f"{patch} does not apply to {image}:\n{done.stderr}", pytrace=False)
+    return target
+
+
+def modules_for(images: set[str]) -> list[str]:
+    """The scenario modules that name one of the images."""
+    return [path.stem for path in sorted((HERE / "scenarios").glob("*.py")) if images & set(named_images(path))]
+
+
+def named_images(module: Path) -> tuple[str, ...]:
+    """IMAGES of a scenario module, none for a helper: read, not imported, as another release may lack what it needs."""
+    for node in ast.parse(module.read_text()).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "IMAGES":
+            images: tuple[str, ...] = ast.literal_eval(node.value)
+            return images
+    return ()
+
+
+class Run:
+    """One process of run_scenarios.py over one tree."""
+
+    def __init__(self, tree: Path, modules: list[str], log: Path) -> None:
+        self.log = log
+        of_this_session = ("VLLM_", "PYTHON", "PYTEST_")
+        variables = {
+            **{key: value for key, value in os.environ.items() if not key.startswith(of_this_session)},
+            "PYTHONPATH": str(tree),
+            "VLLM_TARGET_DEVICE": "cpu",
+            "VLLM_NO_USAGE_STATS": "1",
+            "HF_HUB_OFFLINE": "1",
+            "OMP_NUM_THREADS": "1",
+        }
+        with log.open("wb") as stderr:
+            self.process = subprocess.Popen(
+                [str(environment() / "bin" / "python"), str(HERE / "run_scenarios.py"), *modules],
+                cwd=log.parent,
+                env=variables,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                text=True,
+            )
+
+    def answers(self) -> Answers:
+        try:
+            stdout, _ = self.process.communicate(timeout=RUN_TIMEOUT_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise
+        if self.process.returncode:
+            log = self.log.read_text()[-4000:]
+            pytest.fail(f"run_scenarios.py ended with {self.process.returncode}:\n{log}", pytrace=False)
+        answers: Answers = json.loads(stdout)
+        return answers
+
+
+def answer(answers: Answers, step: str, name: str, side: str) -> Any:
+    module = answers[step]
+    found = module.get("<import>") or module[name]
+    if "error" in found:
+        pytest.fail(f"{step}.observe_{name} {side}:\n{found['error']}", pytrace=False)
+    return found["value"]
+
+
+@pytest.fixture(scope="session")
+def observed(tmp_path_factory: pytest.TempPathFactory) -> Observe:
+    """`observed(image, step, name)` is what observe_<name>() of scenarios/<step>.py returned (before, after)."""
+    pristine: dict[str, Answers] = {}
+    patched: dict[str, Answers] = {}
+    broken: dict[str, str] = {}
+
+    def run(image: str) -> None:
+        release = RELEASES[image]
+        siblings = {other for other in RELEASES if RELEASES[other] == release}
+        environment()
+        work = tmp_path_factory.mktemp(f"vllm-{image}")
+        tree = patched_tree(image, work / "tree")
+        before = None
+        if release not in pristine:
+            before = Run(sources(image), modules_for(siblings), work / "before.log")
+        after = Run(tree, modules_for({image}), work / "after.log")
+        if before:
+            pristine[release] = before.answers()
+        patched[image] = after.answers()
+
+    def look_up(image: str, step: str, name: str) -> tuple[Any, Any]:
+        if image in broken:
+            pytest.fail(broken[image], pytrace=False)
+        if image not in patched:
+            try:
+                run(image)
+            except pytest.fail.Exception as failure:
+                broken[image] = str(failure)
+                raise
+        step = step.replace("-", "_")
+        before = answer(pristine[RELEASES[image]], step, name, "before")
+        return before, answer(patched[image], step, name, "after")
+
+    return look_up
