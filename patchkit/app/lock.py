@@ -25,7 +25,7 @@ from patchkit.core.lockfile import (
     parse,
     render,
 )
-from patchkit.core.plan import FILE_KINDS
+from patchkit.core.selection import FILE_KINDS
 from patchkit.core.tree import Overlay
 from patchkit.core.verdicts import Verdict
 from patchkit.model.load import load_image, load_stack, patch_file

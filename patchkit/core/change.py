@@ -12,7 +12,8 @@ from patchkit.core.judge import show
 from patchkit.core.ledger import Kept, Ledger, LedgerFile, LedgerStep
 from patchkit.core.lockfile import Lock, LockedStep, pristine_refs
 from patchkit.core.operate import Request, Target, standing_notes
-from patchkit.core.plan import FILE_KINDS, Plan, make_plan
+from patchkit.core.plan import Plan, make_plan
+from patchkit.core.selection import FILE_KINDS
 from patchkit.core.transaction import Operation, Transaction, read_pristine
 from patchkit.core.tree import LINK, FileState, Overlay, Tree, UnreadableError
 from patchkit.core.verdicts import GOOD, Outcome, Verdict

@@ -18,8 +18,9 @@ from patchkit.core.operate import (
     require_whole,
     standing_notes,
 )
-from patchkit.core.plan import make_plan, require_resolved, select
+from patchkit.core.plan import make_plan
 from patchkit.core.render_diff import render_diff
+from patchkit.core.selection import require_resolved, select
 from patchkit.core.transaction import read_ledger
 from patchkit.core.verdicts import GOOD, Outcome
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from patchkit.core.errors import DriftError, IdentityError, PatchkitError, RefusedByMachineError
 from patchkit.core.lockfile import Lock, LockedStep
-from patchkit.core.plan import FILE_KINDS, require_resolved, select
 from patchkit.core.report import Report, StepReport
+from patchkit.core.selection import FILE_KINDS, require_resolved, select
 from patchkit.core.transaction import Transaction, is_interrupted, locked, read_ledger
 from patchkit.core.tree import UnreadableError
 from patchkit.core.verdicts import Outcome, Verdict

@@ -124,7 +124,7 @@ def _check_scheme(address: _Address, came_from: _Address | None) -> None:
 class _Session(requests.Session):
     """A session that leaves redirects alone: the library would read their bodies and parse their targets."""
 
-    def get_redirect_target(self, resp: requests.Response) -> str | None:
+    def get_redirect_target(self, resp: requests.Response) -> str | None:  # noqa: ARG002 - the library's signature
         return None
 
 
@@ -209,23 +209,24 @@ class Http:
 
         Raises `RangesRefusedError` where the server answers with the whole, else `HttpError`.
         """
-        data, first, _ = self._ranged(url, f"{start}-{end - 1}", (start, end), total)
-        assert first == start
-        return data
+        expected = f"206 with bytes {start}-{end - 1} of {'any size' if total is None else total}"
+
+        def fits(first: int, last: int, size: int | None) -> bool:
+            return (first, last) == (start, end) and (total is None or size == total)
+
+        return self._ranged(url, f"{start}-{end - 1}", expected, fits)[0]
 
     def get_tail(self, url: str, length: int) -> tuple[bytes, int]:
         """Return the last `length` bytes of `url` (all of it, if it is shorter) and its size in bytes.
 
         Raises `RangesRefusedError` where the server answers with the whole, else `HttpError`.
         """
-        data, first, size = self._ranged(url, f"-{length}", None, None)
-        if size is None or first + len(data) != size or len(data) != min(length, size):
-            shown = redact(url)
-            raise HttpError(
-                f"{shown}: expected the last {length} bytes, found {len(data)} bytes from {first} of {size}",
-                hint="the server's range answers are wrong: report it to its operator, or use another index",
-            )
-        return data, size
+
+        def fits(first: int, last: int, size: int | None) -> bool:
+            return last == size and last - first == min(length, size)
+
+        data, first = self._ranged(url, f"-{length}", f"206 with the last {length} bytes", fits)
+        return data, first + len(data)
 
     def stream_to(
         self,
@@ -282,9 +283,11 @@ class Http:
         return self._exchange(url, {"Accept-Encoding": "identity"}, f"sha256 {sha256.lower()}", consume)
 
     def _ranged(
-        self, url: str, wanted: str, bounds: tuple[int, int] | None, total: int | None
-    ) -> tuple[bytes, int, int | None]:
-        def consume(response: requests.Response) -> tuple[bytes, int, int | None]:
+        self, url: str, wanted: str, expected: str, fits: Callable[[int, int, int | None], bool]
+    ) -> tuple[bytes, int]:
+        """Return the bytes of the range `wanted` and where they start; `fits` judges the Content-Range."""
+
+        def consume(response: requests.Response) -> tuple[bytes, int]:
             if response.status_code == 200:
                 raise Failed(
                     "200 with the whole (no ranges)",
@@ -295,16 +298,14 @@ class Http:
             if response.status_code != 206:
                 raise self._refused(response)
             first, end, size = _content_range(response)
-            if (bounds is not None and (first, end) != bounds) or (total is not None and size != total):
-                raise Failed(
-                    f"Content-Range: {response.headers['Content-Range']}", status=206, hint="the server answers wrongly"
-                )
+            if not fits(first, end, size):
+                found = f"Content-Range: {response.headers['Content-Range']}"
+                raise Failed(found, status=206, hint="the server answers wrongly")
             body = b"".join(self._body(response, limit=end - first))
             if len(body) != end - first:
                 raise Failed(f"{len(body)} bytes for a range of {end - first}", status=206, retry=True)
-            return body, first, size
+            return body, first
 
-        expected = f"206 with bytes {wanted} of {'any size' if total is None else total}"
         return self._exchange(url, {"Accept-Encoding": "identity", "Range": f"bytes={wanted}"}, expected, consume)
 
     def _exchange(

@@ -30,7 +30,7 @@ class RangesRefusedError(HttpError):
     """The server answers a range request with the whole: files cannot be read out of an archive there."""
 
 
-class Failed(Exception):
+class Failed(Exception):  # noqa: N818 - one failed attempt, for the retry loop: never leaves io
     """One attempt failed: what was found, and whether another attempt may help."""
 
     def __init__(

@@ -59,15 +59,19 @@ class RangedFile(io.RawIOBase):
         self._ahead: tuple[int, bytes] = (0, b"")
 
     def readable(self) -> bool:
+        """It can be read."""
         return True
 
     def seekable(self) -> bool:
+        """It can be sought in."""
         return True
 
     def tell(self) -> int:
+        """Return where the next read starts."""
         return self._at
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        """Go to `offset` from `whence` and return the place; raise `OSError` for one before the start."""
         base = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self.size}[whence]
         if base + offset < 0:
             raise OSError("seek before the start")
@@ -85,12 +89,14 @@ class RangedFile(io.RawIOBase):
             self._ahead = (start, self._fetch(start, end))
 
     def readinto(self, buffer: Buffer, /) -> int:
+        """Fill `buffer` and return the number of bytes."""
         with memoryview(buffer).cast("B") as view:
             data = self.read(len(view))
             view[: len(data)] = data
             return len(data)
 
     def read(self, size: int | None = -1, /) -> bytes:
+        """Return the next `size` bytes, fewer at the end, all of them for -1."""
         end = self.size if size is None or size < 0 else min(self._at + size, self.size)
         if end <= self._at:
             return b""
@@ -219,12 +225,12 @@ class SdistArchive:
 
     def __init__(self, path: str, label: str) -> None:
         self._label = label
-        self._plain = tempfile.TemporaryFile()
+        self._plain = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         try:
             with gzip.open(path) as packed:
                 shutil.copyfileobj(packed, self._plain, 1 << 20)
             self._plain.seek(0)
-            self._tar = tarfile.open(fileobj=self._plain, mode="r:")
+            self._tar = tarfile.open(fileobj=self._plain, mode="r:")  # noqa: SIM115 - closed by close()
             members = self._tar.getmembers()
         except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
             self._plain.close()

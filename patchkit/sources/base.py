@@ -19,10 +19,14 @@ class Source(Protocol):
     """
 
     @property
-    def spec(self) -> str: ...
+    def spec(self) -> str:
+        """What the user writes for this source."""
+        ...
 
     @property
-    def artifact_sha256(self) -> str | None: ...
+    def artifact_sha256(self) -> str | None:
+        """The hex sha256 of the release's file that is read, or None."""
+        ...
 
     def describe(self) -> str:
         """Return what was really read, as a part of a sentence."""
@@ -45,7 +49,9 @@ class Source(Protocol):
 class HttpFactory(Protocol):
     """How a source opens HTTP, once it needs it; `Http` itself is one."""
 
-    def __call__(self, *, ca_bundle: str | None = None) -> Http: ...
+    def __call__(self, *, ca_bundle: str | None = None) -> Http:
+        """Return a new session that accepts the certificate authorities in the file `ca_bundle` (None: the default)."""
+        ...
 
 
 def checked_parts(path: str) -> tuple[str, ...]:

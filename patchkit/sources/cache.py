@@ -180,7 +180,7 @@ class Cache:
 
 
 def _drop(path: str) -> None:
-    try:
+    try:  # noqa: SIM105 - contextlib is not loaded on the hot path otherwise
         os.unlink(path)
     except OSError:
         pass

@@ -135,10 +135,16 @@ class IndexSource:
             return False, None
         if fact.get("absent") is True:
             return True, None
-        data = self._cache.blob(str(fact.get("sha256")))
-        if data is None:
+        data = self._held(fact)
+        mode, kind = fact.get("mode"), fact.get("kind")
+        if data is None or not isinstance(mode, int) or not isinstance(kind, str):
             return False, None
-        return True, FileState(kind=str(fact["kind"]), mode=int(fact["mode"]), data=data)
+        return True, FileState(kind=kind, mode=mode, data=data)
+
+    def _held(self, fact: dict[str, Any]) -> bytes | None:
+        """Return the blob that a fact names, or None."""
+        sha256 = fact.get("sha256")
+        return self._cache.blob(sha256) if isinstance(sha256, str) and simple.SHA256.fullmatch(sha256) else None
 
     def _keep(self, choice: _Choice, path: str, state: FileState | None) -> None:
         value: dict[str, Any] = {"absent": True}
@@ -297,7 +303,7 @@ class IndexSource:
         http, size = self._connection(), choice.size
         key = f"directory {choice.sha256}"
         fact = self._cache.fact(key)
-        tail = self._cache.blob(str(fact["sha256"])) if fact else None
+        tail = self._held(fact) if fact else None
         kept = tail is not None
         if fact is not None and tail is not None:
             size = int(fact["size"])

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1, */*;q=0.01"
 WHEEL, SDIST = "wheel", "sdist"
 _MACHINES = {"amd64": "x86_64", "arm64": "aarch64", "386": "i686", "ppc64le": "ppc64le", "s390x": "s390x"}
-_SHA256 = re.compile(r"[0-9a-f]{64}")
+SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +119,7 @@ def _from_html(text: str, url: str) -> list[Artifact]:
 
 def _artifact(name: str, url: str, sha256: object, size: int | None, *, yanked: bool) -> Artifact | None:
     """Return the artifact, or None for a file of another kind (an egg, an installer, a signature)."""
-    checked = sha256.lower() if isinstance(sha256, str) and _SHA256.fullmatch(sha256.lower()) else None
+    checked = sha256.lower() if isinstance(sha256, str) and SHA256.fullmatch(sha256.lower()) else None
     tags: frozenset[Tag] = frozenset()
     try:
         if name.endswith(".whl"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import datetime as dt
 import gzip
 import hashlib
 import io
@@ -18,7 +19,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
 import pytest
-import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from patchkit.sources.cache import Cache
 
@@ -134,18 +137,36 @@ def other() -> Iterator[Loopback]:
     loopback.close()
 
 
+def make_certificate() -> bytes:
+    """Return a self-signed certificate for localhost and its key, as PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = dt.datetime.now(dt.timezone.utc)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    plain = serialization.NoEncryption()
+    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+    return certificate.public_bytes(serialization.Encoding.PEM) + private
+
+
 @pytest.fixture(scope="session")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> tuple[trustme.CA, str]:
-    ca = trustme.CA()
-    path = tmp_path_factory.mktemp("tls") / "ca.pem"
-    ca.cert_pem.write_to_path(path)
-    return ca, str(path)
+def authority(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The file with the certificate of `secure` (and its key)."""
+    path = tmp_path_factory.mktemp("tls") / "localhost.pem"
+    path.write_bytes(make_certificate())
+    return str(path)
 
 
 @pytest.fixture
-def secure(authority: tuple[trustme.CA, str]) -> Iterator[Loopback]:
+def secure(authority: str) -> Iterator[Loopback]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority[0].issue_cert("localhost").configure_cert(context)
+    context.load_cert_chain(authority)
     loopback = Loopback(context)
     yield loopback
     loopback.close()

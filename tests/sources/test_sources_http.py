@@ -130,6 +130,15 @@ def test_wrong_content_range(server: Any, kit: Any, header: str) -> None:
     assert not isinstance(caught.value, RangesRefusedError)
 
 
+@pytest.mark.parametrize(
+    "header", ["bytes 0-9/10000", "bytes 0-9999/10000", "bytes 9990-9999/*", "bytes 9989-9998/10000"]
+)
+def test_wrong_tail(server: Any, kit: Any, header: str) -> None:
+    server.routes["/data"] = kit.status(206, DATA[:10], Content_Range=header)
+    with quick() as http, pytest.raises(HttpError, match="expected 206 with the last 10 bytes, found Content-Range"):
+        http.get_tail(server.url("/data"), 10)
+
+
 @pytest.mark.parametrize("size", [9, 11])
 def test_range_with_another_number_of_bytes(server: Any, kit: Any, size: int) -> None:
     server.routes["/data"] = kit.status(206, DATA[:size], Content_Range=f"bytes 0-9/{len(DATA)}")
@@ -307,18 +316,18 @@ def test_only_https_and_loopback(url: str) -> None:
 
 def test_tls_is_verified(secure: Any, kit: Any, authority: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     secure.routes["/a"] = kit.status(200, b"fine")
-    with quick(ca_bundle=authority[1]) as http:
+    with quick(ca_bundle=authority) as http:
         assert http.get(secure.url("/a")).body == b"fine"
     with quick() as http, pytest.raises(UnreachableError, match=r"found TLS refused: .*certificate") as caught:
         http.get(secure.url("/a", host="localhost"))
     assert "pip's `cert`" in caught.value.hint
-    monkeypatch.setenv("SSL_CERT_FILE", authority[1])
+    monkeypatch.setenv("SSL_CERT_FILE", authority)
     with quick() as http:
         assert http.get(secure.url("/a")).body == b"fine"
 
 
 def test_certificate_for_another_host(secure: Any, authority: Any) -> None:
-    with quick(ca_bundle=authority[1]) as http, pytest.raises(UnreachableError, match="found TLS refused"):
+    with quick(ca_bundle=authority) as http, pytest.raises(UnreachableError, match="found TLS refused"):
         http.get(secure.url("/a", host="127.0.0.1"))
 
 
@@ -330,7 +339,7 @@ def test_ca_bundle_that_is_not_there() -> None:
 def test_redirect_from_https_to_plain_http_is_refused(secure: Any, server: Any, kit: Any, authority: Any) -> None:
     server.routes["/b"] = kit.status(200, b"plain")
     secure.routes["/a"] = kit.status(302, Location=server.url("/b"))
-    with quick(ca_bundle=authority[1]) as http, pytest.raises(UnreachableError, match="a redirect to http://"):
+    with quick(ca_bundle=authority) as http, pytest.raises(UnreachableError, match="a redirect to http://"):
         http.get(secure.url("/a"))
     assert server.seen == []
 

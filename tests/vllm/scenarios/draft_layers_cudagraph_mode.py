@@ -38,6 +38,7 @@ from vllm.v1.worker.gpu.spec_decode.speculator import DraftModelSpeculator
 IMAGES = ("v0.27.1",)
 
 CPU = torch.device("cpu")
+SCRATCH = tempfile.TemporaryDirectory()  # removed by the process that imports this, not by the forked ones
 TARGET, DRAFT = "model.layers.{}.self_attn.attn", "model.layers.{}.draft.attn"
 QUERY_LEN = 3  # two draft tokens and the one they follow
 
@@ -115,7 +116,7 @@ def uva_buffer(buffer: Any, size: Any, dtype: torch.dtype) -> None:
 
 
 def model_directory(config: dict[str, Any]) -> str:
-    folder = Path(tempfile.mkdtemp())
+    folder = Path(tempfile.mkdtemp(dir=SCRATCH.name))
     (folder / "config.json").write_text(json.dumps(config))
     return str(folder)
 
@@ -193,7 +194,9 @@ def build(
     model_runner.get_model_loader = lambda _: Loader()
     model_runner.set_eagle3_aux_hidden_state_layers = no_gpu
     with set_current_vllm_config(vllm_config):
-        parallel_state.init_distributed_environment(1, 0, f"file://{tempfile.mkdtemp()}/store", 0, "gloo")
+        parallel_state.init_distributed_environment(
+            1, 0, f"file://{tempfile.mkdtemp(dir=SCRATCH.name)}/store", 0, "gloo"
+        )
         parallel_state.initialize_model_parallel()
         runner = model_runner.GPUModelRunner(vllm_config, CPU)
         if runner.speculator:
