@@ -9,11 +9,19 @@ insertion. (git, apply.c, apply_one_fragment; facts on wrong landings in ../shar
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from patchkit.core.diffs import Hunk
+    from patchkit.core.hunks import Hunk
+
+_SHOWN = 5
+_BUDGET = 20_000_000
+_ELSEWHERE = "the lines that it expects are not in the file"
+_UNANCHORED = "an insertion without context has only its line number, which nothing here confirms"
+_COSTLY = "the lines that it expects occur in too many places to try them all"
+_OPEN_LINE = "it leaves a line without a line end in the middle of the file"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,15 +54,8 @@ def place(
     `context_free` says that the diff was made with -U0; `same_file` whether the file is byte for
     byte the one that the diff was made from (None: unknown), which then vouches for line numbers.
     """
-    fits: list[Fit] = []
-    floor, exact_so_far = 0, True
-    for hunk in hunks:
-        fit = _place_one(hunk, lines, floor, exact_so_far, context_free, same_file)
-        fits.append(fit)
-        if fit.index is not None:
-            floor = fit.index + len(hunk.old)
-            exact_so_far = exact_so_far and fit.offset == 0
-    return fits
+    placer = _Placer(hunks, lines, context_free, same_file)
+    return [placer.fit(hunk) for hunk in hunks]
 
 
 def merge(fits: list[Fit], lines: list[bytes]) -> bytes:
@@ -70,67 +71,102 @@ def merge(fits: list[Fit], lines: list[bytes]) -> bytes:
     return b"".join(out)
 
 
-def _place_one(
-    hunk: Hunk, lines: list[bytes], floor: int, exact_so_far: bool, context_free: bool, same_file: bool | None
-) -> Fit:
-    old = hunk.old
-    stated = max(hunk.old_start - 1 if old else hunk.old_start, 0)
-    if context_free and not old:
-        vouched = same_file if same_file is not None else (stated > 0 or not lines)
-        places = [stated] if vouched and exact_so_far and floor <= stated <= len(lines) else []
-        why = "an insertion without context has only its line number, which nothing here confirms"
-    else:
-        places = _places(old, lines, floor, *_anchors(hunk, context_free))
-        why = "the lines that it expects are not in the file"
-    if stated in places and (exact_so_far or len(places) == 1):
-        index = stated
-    elif len(places) == 1:
-        index = places[0]
-    else:
-        if places:
-            numbers = ", ".join(str(place + 1) for place in places[:5])
-            why = f"it fits in {len(places)} places (lines {numbers}) and its line number decides none"
-        return Fit(hunk=hunk, index=None, why=why, found=tuple(lines[stated : stated + max(len(old), 1)]))
-    if _cuts_a_line(hunk, index + len(old), lines):
-        why = "it leaves a line without a line end in the middle of the file"
-        return Fit(hunk=hunk, index=None, why=why, found=tuple(lines[stated : stated + max(len(old), 1)]))
-    return Fit(hunk=hunk, index=index, offset=index - stated)
+class _Placer:
+    """Finds the places of one section's hunks, in order. The search is by each hunk's rarest line, and
+    bounded: a file and a diff made to be slow are refused, not searched for hours."""
+
+    def __init__(
+        self, hunks: tuple[Hunk, ...], lines: list[bytes], context_free: bool, same_file: bool | None
+    ) -> None:
+        self.hunks, self.lines = hunks, lines
+        self.context_free, self.same_file = context_free, same_file
+        self.floor, self.exact_so_far = 0, True
+        self.budget = _BUDGET
+        self.index: dict[bytes, list[int]] | None = None
+
+    def fit(self, hunk: Hunk) -> Fit:
+        old = hunk.old
+        stated = max(hunk.old_start - 1 if old else hunk.old_start, 0)
+        index, why = self.choose(hunk, old, stated)
+        if index is not None and _cuts_a_line(hunk, index, len(old), self.lines):
+            index, why = None, _OPEN_LINE
+        if index is None:
+            found = tuple(self.lines[stated : stated + max(len(old), 1)])
+            return Fit(hunk=hunk, index=None, why=why, found=found)
+        self.floor = index + len(old)
+        self.exact_so_far = self.exact_so_far and index == stated
+        return Fit(hunk=hunk, index=index, offset=index - stated)
+
+    def choose(self, hunk: Hunk, old: list[bytes], stated: int) -> tuple[int | None, str]:
+        """The index where the hunk goes, or None and why."""
+        if self.context_free and not old:
+            vouched = self.same_file if self.same_file is not None else (stated > 0 or not self.lines)
+            fits = vouched and self.exact_so_far and self.floor <= stated <= len(self.lines)
+            return (stated, "") if fits else (None, _UNANCHORED)
+        last = len(self.lines) - len(old)
+        anchors = self.anchors(hunk, last)
+        if self.exact_so_far and (anchors is None or stated in anchors) and self.stands(old, stated):
+            return stated, ""
+        if anchors is not None:
+            places = [i for i in anchors if self.stands(old, i)]
+        else:
+            places = self.search(old) if old else []
+        if self.budget < 0:
+            return None, _COSTLY
+        if len(places) == 1:
+            return places[0], ""
+        if not places:
+            return None, _ELSEWHERE
+        numbers = ", ".join(str(i + 1) for i in places[:_SHOWN])
+        if len(places) > _SHOWN:
+            return None, f"it fits in more than {_SHOWN} places (lines {numbers}, …) and its line number decides none"
+        return None, f"it fits in {len(places)} places (lines {numbers}) and its line number decides none"
+
+    def anchors(self, hunk: Hunk, last: int) -> tuple[int, ...] | None:
+        """The indices that the hunk is tied to, the file's beginning or end; None where it is not."""
+        at_start = not self.context_free and hunk.old_start <= 1
+        at_end = not self.context_free and not hunk.marks.endswith(b" ")
+        if at_start and at_end:
+            return (0,) if last == 0 else ()
+        if at_start:
+            return (0,)
+        return (last,) if at_end else None
+
+    def stands(self, old: list[bytes], i: int) -> bool:
+        """Whether `old` stands at index `i`, behind the hunks before."""
+        return self.floor <= i <= len(self.lines) - len(old) and self.lines[i : i + len(old)] == old
+
+    def search(self, old: list[bytes]) -> list[int]:
+        """Where `old` stands, searched by its rarest line; no more than `_SHOWN` + 1 places."""
+        if self.index is None:
+            self.index = {text: [] for hunk in self.hunks for text in hunk.old}
+            for i, line in enumerate(self.lines):
+                if line in self.index:
+                    self.index[line].append(i)
+        counts = [len(self.index[text]) for text in old]
+        rarest = min(range(len(old)), key=counts.__getitem__)
+        rows = self.index[old[rarest]]
+        found: list[int] = []
+        for at in range(bisect_left(rows, self.floor + rarest), len(rows)):
+            i = rows[at] - rarest
+            self.budget -= 1
+            if i + len(old) > len(self.lines) or self.budget < 0:
+                break
+            if self.lines[i] != old[0] or self.lines[i + len(old) - 1] != old[-1]:
+                continue
+            self.budget -= len(old)
+            if self.lines[i : i + len(old)] == old:
+                found.append(i)
+                if len(found) > _SHOWN:
+                    break
+        return found
 
 
-def _anchors(hunk: Hunk, context_free: bool) -> tuple[bool, bool]:
-    if context_free:
-        return False, False
-    return hunk.old_start <= 1, hunk.lines[-1][0] != b" "
-
-
-def _places(old: list[bytes], lines: list[bytes], floor: int, at_start: bool, at_end: bool) -> list[int]:
-    size = len(old)
-    last = len(lines) - size
-    if at_start or at_end:
-        candidates = [0] if at_start else [last]
-        if at_start and at_end and last != 0:
-            return []
-        return [i for i in candidates if floor <= i <= last and lines[i : i + size] == old]
-    if not old:
-        return []
-    first, found, i = old[0], [], floor
-    while i <= last:
-        try:
-            i = lines.index(first, i, last + 1)
-        except ValueError:
-            break
-        if lines[i : i + size] == old:
-            found.append(i)
-        i += 1
-    return found
-
-
-def _cuts_a_line(hunk: Hunk, end: int, lines: list[bytes]) -> bool:
+def _cuts_a_line(hunk: Hunk, start: int, size: int, lines: list[bytes]) -> bool:
     """Whether a line without a line end would stand before other lines: either the hunk's own
     last line before what follows, or the file's unterminated last line before an insertion."""
     new = hunk.new
     open_inside = any(not line.endswith(b"\n") for line in new[:-1])
-    open_last = bool(new) and not new[-1].endswith(b"\n") and end < len(lines)
-    start = end - len(hunk.old)
+    open_last = bool(new) and not new[-1].endswith(b"\n") and start + size < len(lines)
     before = start > 0 and bool(new) and not lines[start - 1].endswith(b"\n")
     return open_inside or open_last or before

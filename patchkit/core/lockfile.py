@@ -94,7 +94,8 @@ class LockedStep:
     @property
     def spec(self) -> str:
         """The digest of what the step does: equal specs make equal bytes from equal files."""
-        return digest_of({"kind": self.kind, "action": self.action, "stage": self.stage})
+        content = self.input.sha256 if self.input is not None else None
+        return digest_of({"kind": self.kind, "action": self.action, "stage": self.stage, "content": content})
 
     def shares_files(self, other: LockedStep) -> bool:
         """Whether the two steps may touch one file (unknown paths may be any)."""

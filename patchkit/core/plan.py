@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchkit.core.judge import ReadInput, judge
+from patchkit.core.selection import FILE_KINDS
 from patchkit.core.tree import FileState, Overlay, Tree
 from patchkit.core.verdicts import GOOD, Verdict
 

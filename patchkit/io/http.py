@@ -22,7 +22,6 @@ from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 import requests
 import urllib3
 from requests.utils import get_environ_proxies, get_netrc_auth
-from typing_extensions import Self
 
 from patchkit.core.errors import ConfigError, RefusedByMachineError
 from patchkit.io.http_failures import (
@@ -164,7 +163,7 @@ class Http:
         self._session.trust_env = False
         self._session.headers["User-Agent"] = "patchkit"
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Http:
         return self
 
     def __exit__(self, *_: object) -> None:

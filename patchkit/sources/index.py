@@ -14,7 +14,6 @@ from packaging.version import InvalidVersion, Version
 from patchkit.core.errors import ConfigError, RefusedByMachineError, UnreachableError
 from patchkit.core.tree import FileState
 from patchkit.sources import simple
-from patchkit.sources.archive import TAIL_BYTES, Archive, RangedFile, SdistArchive, WheelArchive
 from patchkit.sources.base import checked_parts
 from patchkit.sources.pipconfig import IndexSettings, load_settings
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from patchkit.io.http import Http
+    from patchkit.sources.archive import Archive, WheelArchive
     from patchkit.sources.base import HttpFactory
     from patchkit.sources.cache import Cache
 
@@ -276,6 +276,8 @@ class IndexSource:
         return simple.parse_page(answer.body, answer.headers.get("content-type", ""), answer.url)
 
     def _open(self, choice: _Choice) -> Archive:
+        from patchkit.sources.archive import SdistArchive, WheelArchive  # an answer from the cache needs no archive
+
         assert choice.url is not None
         label = f"{self.spec} ({choice.name})"
         path = self._cache.blob_file(choice.sha256)
@@ -300,6 +302,8 @@ class IndexSource:
 
     def _open_ranged(self, choice: _Choice, url: str, label: str) -> WheelArchive:
         """Open the wheel over range requests: its tail, then its central directory, both kept in the cache."""
+        from patchkit.sources.archive import TAIL_BYTES, RangedFile, WheelArchive
+
         http, size = self._connection(), choice.size
         key = f"directory {choice.sha256}"
         fact = self._cache.fact(key)

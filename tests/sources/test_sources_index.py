@@ -6,6 +6,7 @@ import hashlib
 import io
 import os
 import random
+import sys
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -423,15 +424,70 @@ def test_broken_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 
 
 def test_without_pip(monkeypatch: pytest.MonkeyPatch) -> None:
-    def absent(name: str) -> None:
-        raise ImportError(name)
-
-    monkeypatch.setattr(pipconfig.importlib, "import_module", absent)  # type: ignore[attr-defined]
+    for name in [name for name in sys.modules if name.partition(".")[0] == "pip"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pip", None)
     with pytest.raises(ConfigError, match="no package index is configured") as caught:
         pipconfig.load_settings()
     assert "PIP_INDEX_URL" in caught.value.hint
     monkeypatch.setenv("PIP_INDEX_URL", "https://one.invalid/simple")
     assert pipconfig.load_settings().urls == ("https://one.invalid/simple",)
+
+
+PLACES = ("shared/a/pip/pip.conf", "shared/b/pip/pip.conf", "home/.pip/pip.conf", "home/.config/pip/pip.conf")
+
+
+def write_pip_config(top: Path, place: str, chance: random.Random) -> None:
+    lines = []
+    for section in chance.sample(["global", "install", "download", "list"], 3):
+        lines.append(f"[{section}]")
+        for name in chance.sample(["index-url", "extra_index_url", "--cert", "Index-URL ", "timeout"], 2):
+            value = f"https://{place.replace('/', '-')}.invalid/{section}/{name.strip()}"
+            lines.append(f"{name} = {chance.choice([value, f'{value} {value}2', ''])}")
+    (top / place).parent.mkdir(parents=True, exist_ok=True)
+    (top / place).write_text("\n".join(dict.fromkeys(lines)) + "\n")
+
+
+def options_of_pip(configuration: Any, errors: Any) -> dict[str, str]:
+    expected: dict[str, str] = {}
+    for name in ("index-url", "extra-index-url", "cert"):
+        for section in (":env:", "download", "install", "global"):
+            try:
+                value = configuration.get_value(f"{section}.{name}")
+            except errors.ConfigurationError:
+                continue
+            if value and name not in expected:
+                expected[name] = value
+    return expected
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_settings_are_those_of_pip(seed: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    chance = random.Random(seed)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CONFIG_DIRS", f"{tmp_path}/shared/a:{tmp_path}/shared/b")
+    if chance.random() < 0.5:
+        monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    else:
+        monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.delenv("PIP_CONFIG_FILE")
+    for place in (*PLACES, "config/pip/pip.conf", "named.conf"):
+        if chance.random() < 0.6:
+            write_pip_config(tmp_path, place, chance)
+    if chance.random() < 0.4:
+        monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "named.conf"))
+    if chance.random() < 0.4:
+        monkeypatch.setenv("PIP_CERT", chance.choice(["", "/env.pem"]))
+    configuration_module = pytest.importorskip("pip._internal.configuration")
+    errors = pytest.importorskip("pip._internal.exceptions")
+    configuration = configuration_module.Configuration(isolated=False)
+    try:
+        configuration.load()
+    except errors.ConfigurationError:
+        with pytest.raises(ConfigError):
+            pipconfig.load_settings()
+        return
+    assert pipconfig._options() == options_of_pip(configuration, errors)
 
 
 def test_ranged_file_reads_like_a_file() -> None:

@@ -1,6 +1,7 @@
 """The fixture `observed`: what a scenario answers on a release's own files, and on the same files with the stack."""
 
 import ast
+import fcntl
 import json
 import os
 import re
@@ -22,7 +23,7 @@ RELEASES = {
     "v0.27.1": "0.27.1",
 }
 # which shared patches an image carries while it has no stack.yaml
-COMMON = {image: ("provenance.patch",) for image in RELEASES}
+COMMON = dict.fromkeys(RELEASES, ("provenance.patch",))
 RUN_TIMEOUT_SECONDS = 900
 
 Observe = Callable[[str, str, str], tuple[Any, Any]]
@@ -31,14 +32,12 @@ Answers = dict[str, dict[str, dict[str, Any]]]
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "vllm: runs real vLLM modules in the environment of scripts/vllm-cpu")
-    config.addinivalue_line("markers", "xdist_group(name): tests that pytest-xdist keeps in one worker")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.vllm)
-            item.add_marker(pytest.mark.xdist_group("vllm"))  # the runs are cached in one process
 
 
 def cache() -> Path:
@@ -169,38 +168,54 @@ def answer(answers: Answers, step: str, name: str, side: str) -> Any:
     return found["value"]
 
 
+def observe(image: str, wanted: Path) -> dict[str, Answers]:
+    """The answers for `image` after its stack, and before it unless `wanted` has those of the release already."""
+    siblings = {other for other in RELEASES if RELEASES[other] == RELEASES[image]}
+    work = wanted / f"vllm-{image}"
+    work.mkdir()
+    tree = patched_tree(image, work / "tree")
+    runs = {f"after-{image}": Run(tree, modules_for({image}), work / "after.log")}
+    before = f"before-{RELEASES[image]}"
+    if not (wanted / f"{before}.json").exists():
+        runs[before] = Run(sources(image), modules_for(siblings), work / "before.log")
+    return {name: run.answers() for name, run in runs.items()}
+
+
 @pytest.fixture(scope="session")
 def observed(tmp_path_factory: pytest.TempPathFactory) -> Observe:
-    """`observed(image, step, name)` is what observe_<name>() of scenarios/<step>.py returned (before, after)."""
-    pristine: dict[str, Answers] = {}
-    patched: dict[str, Answers] = {}
-    broken: dict[str, str] = {}
+    """`observed(image, step, name)` is what observe_<name>() of scenarios/<step>.py returned (before, after).
 
-    def run(image: str) -> None:
-        release = RELEASES[image]
-        siblings = {other for other in RELEASES if RELEASES[other] == release}
-        environment()
-        work = tmp_path_factory.mktemp(f"vllm-{image}")
-        tree = patched_tree(image, work / "tree")
-        before = None
-        if release not in pristine:
-            before = Run(sources(image), modules_for(siblings), work / "before.log")
-        after = Run(tree, modules_for({image}), work / "after.log")
-        if before:
-            pristine[release] = before.answers()
-        patched[image] = after.answers()
+    The workers of pytest-xdist share the answers: the first that needs an image runs it, the others wait.
+    """
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    loaded: dict[str, Answers] = {}
+
+    def answers_for(image: str) -> None:
+        failure = shared / f"failed-{image}.txt"
+        if failure.exists():
+            pytest.fail(failure.read_text(), pytrace=False)
+        if not (shared / f"after-{image}.json").exists():
+            try:
+                found = observe(image, shared)
+            except pytest.fail.Exception as failed:
+                failure.write_text(str(failed))
+                raise
+            for name, answers in found.items():
+                (shared / f"{name}.json").write_text(json.dumps(answers))
+        for name in (f"after-{image}", f"before-{RELEASES[image]}"):
+            loaded[name] = json.loads((shared / f"{name}.json").read_text())
 
     def look_up(image: str, step: str, name: str) -> tuple[Any, Any]:
-        if image in broken:
-            pytest.fail(broken[image], pytrace=False)
-        if image not in patched:
-            try:
-                run(image)
-            except pytest.fail.Exception as failure:
-                broken[image] = str(failure)
-                raise
+        environment()
+        sources(image)
+        if f"after-{image}" not in loaded:
+            with (shared / "vllm.lock").open("w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                answers_for(image)
         step = step.replace("-", "_")
-        before = answer(pristine[RELEASES[image]], step, name, "before")
-        return before, answer(patched[image], step, name, "after")
+        before = answer(loaded[f"before-{RELEASES[image]}"], step, name, "before")
+        return before, answer(loaded[f"after-{image}"], step, name, "after")
 
     return look_up
