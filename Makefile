@@ -42,6 +42,7 @@ check: $(READY)
 	$(BIN)/ruff format --check patchkit tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/python -m patchkit.model.schema --check
+	$(BIN)/python -m patchkit.cli.reference --check
 	$(BIN)/patchkit lock --check
 	$(BIN)/python -m pytest -q tests/test_house.py
 

@@ -131,7 +131,9 @@ def test_no_exit_below_the_command_layer() -> None:
 
 
 def test_no_package_registry_is_named() -> None:
-    hosts = [".".join(parts) for parts in (("pypi", "org"), ("pythonhosted", "org"), ("npmjs", "org"), ("debian", "org"))]
+    hosts = [
+        ".".join(parts) for parts in (("pypi", "org"), ("pythonhosted", "org"), ("npmjs", "org"), ("debian", "org"))
+    ]
     repository = ROOT.parent
     checked = 0
     for path in sorted(repository.rglob("*")):

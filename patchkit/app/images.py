@@ -3,35 +3,20 @@
 from __future__ import annotations
 
 import io
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from unidiff.errors import UnidiffParseError
 from unidiff.patch import PatchSet
 
-from patchkit.core.errors import ConfigError, PatchkitError
+from patchkit.core.errors import ConfigError
 from patchkit.model.load import load_image, load_stack
+from patchkit.report.images import Details, FileStat, Overview, StepDetails
 
 if TYPE_CHECKING:
     from patchkit.app.project import Project
-    from patchkit.core.lockfile import Lock, LockedStep
+    from patchkit.core.lockfile import LockedStep
     from patchkit.model.image import Image
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overview:
-    """One image's line: `lock` is fresh, stale, missing or broken; `error` what is wrong, if anything is."""
-
-    name: str
-    reference: str | None
-    digest: str | None
-    platform: str | None
-    version: int | None
-    steps: int
-    unresolved: int
-    lock: str
-    error: PatchkitError | None
 
 
 def overview(project: Project) -> list[Overview]:
@@ -74,38 +59,6 @@ def _lock_state(project: Project, name: str) -> str:
     return "stale" if project.stale(lock) else "fresh"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileStat:
-    """Lines that a patch adds to and removes from one file."""
-
-    path: str
-    added: int
-    removed: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepDetails:
-    """One step for a person: what it touches, why it is there, and what is not known about it."""
-
-    id: str
-    kind: str
-    type: str
-    upstream: tuple[str, ...]
-    reason: str
-    files: tuple[FileStat, ...]
-    unresolved: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Details:
-    """One image, whole."""
-
-    image: Image
-    lock_state: str
-    lock: Lock | None
-    steps: tuple[StepDetails, ...]
-
-
 def details(project: Project, name: str) -> Details:
     """Image `name` with its stack. Raises ConfigError for broken files."""
     image = load_image(Path(project.image_file(name)))
@@ -146,11 +99,3 @@ def _stats(project: Project, step: LockedStep | None) -> tuple[FileStat, ...]:
         for change in step.changes
         for added, removed in [counts.get(change.path.removeprefix(prefix), (0, 0))]
     )
-
-
-def image_json(image: Image) -> dict[str, Any]:
-    """An image as JSON data, in the words of its YAML."""
-    data = asdict(image)
-    data["site"] = list(image.site)
-    data["components"] = {name: asdict(component) for name, component in image.components}
-    return data

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from patchkit.app import project as projects
-from patchkit.app.target import open_target
 from patchkit.cli import options
-from patchkit.cli.output import emit
-from patchkit.core import operate
-from patchkit.io.progress import working
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -31,6 +25,14 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Apply the stack and return the exit code."""
+    from dataclasses import replace
+
+    from patchkit.app import project as projects
+    from patchkit.app.target import open_target
+    from patchkit.cli.output import emit
+    from patchkit.core import operate
+    from patchkit.io.progress import working
+
     project = projects.find(args.folder)
     lock = project.lock(project.resolve(args.image))
     only = options.ids(args.only)

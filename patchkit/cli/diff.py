@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from patchkit.app import project as projects
-from patchkit.app.target import open_target
 from patchkit.cli import options
-from patchkit.cli.output import emit, print_error
-from patchkit.core import inspect
-from patchkit.core.operate import Request
-from patchkit.io.progress import working
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -27,6 +19,16 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Print the stack as one diff and return the exit code."""
+    import sys
+    from dataclasses import replace
+
+    from patchkit.app import project as projects
+    from patchkit.app.target import open_target
+    from patchkit.cli.output import emit, print_error
+    from patchkit.core import inspect
+    from patchkit.core.operate import Request
+    from patchkit.io.progress import working
+
     project = projects.find(args.folder)
     lock = project.lock(project.resolve(args.image))
     request = Request(lock=lock, read_input=project.read_input, only=options.ids(args.only))

@@ -8,6 +8,7 @@ from argparse import ArgumentParser
 from importlib import import_module
 from typing import NoReturn
 
+from patchkit.cli.options import Formatter
 from patchkit.core.errors import INTERRUPTED_EXIT_CODE, ConfigError, PatchkitError, RefusedByMachineError
 
 #: Name, module below patchkit.cli, and one line for the overview. The one place where commands are listed.
@@ -73,7 +74,7 @@ def _run(command: str, words: list[str]) -> int:
     for name, module, summary in COMMANDS:
         if name == command:
             loaded = import_module(f"patchkit.cli.{module}")
-            parser = Parser(prog=f"patchkit {name}", description=summary, add_help=True)
+            parser = Parser(prog=f"patchkit {name}", description=summary, formatter_class=Formatter)
             loaded.configure(parser)
             code: int = loaded.run(parser.parse_args(words))
             sys.stdout.flush()

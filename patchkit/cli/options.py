@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import os
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from typing import TYPE_CHECKING
 
 from patchkit.core.errors import ConfigError
-from patchkit.targets.directory import Choice
+
+if TYPE_CHECKING:
+    from patchkit.targets.directory import Choice
+
+
+class Formatter(RawDescriptionHelpFormatter):
+    """Help as wide as the terminal, measured without `shutil`, which takes longer to load than a command does."""
+
+    def __init__(self, prog: str) -> None:
+        try:
+            width = os.get_terminal_size().columns
+        except OSError:
+            width = 100
+        super().__init__(prog, width=max(min(width, 120), 60) - 2)
 
 
 def common(parser: ArgumentParser, *examples: str, image: bool = True) -> None:
     """--json and -C, --image unless the command has its own, and the examples under the help."""
-    parser.formatter_class = RawDescriptionHelpFormatter
     parser.epilog = "\n".join(["example:" if len(examples) == 1 else "examples:", *(f"  {e}" for e in examples)])
     if image:
         parser.add_argument("--image", metavar="NAME", help="the image: its exact name, or any unambiguous prefix")
@@ -33,6 +47,8 @@ def target(parser: ArgumentParser) -> None:
 
 def choice(args: Namespace) -> Choice:
     """The target options as the person gave them."""
+    from patchkit.targets.directory import Choice
+
     return Choice(root=args.root, site=args.site, stand_in=args.stand_in)
 
 

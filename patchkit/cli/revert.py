@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from patchkit.app import project as projects
-from patchkit.app.target import open_target
 from patchkit.cli import options
-from patchkit.cli.output import emit
-from patchkit.core import operate
-from patchkit.core.report import Report
-from patchkit.core.verdicts import Outcome
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -25,6 +19,13 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Put the pristine files back and return the exit code."""
+    from patchkit.app import project as projects
+    from patchkit.app.target import open_target
+    from patchkit.cli.output import emit
+    from patchkit.core import operate
+    from patchkit.core.report import Report
+    from patchkit.core.verdicts import Outcome
+
     project = projects.find(args.folder)
     image = project.resolve(args.image)
     lock = project.lock_as_it_is(image)

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from patchkit.app import project as projects
-from patchkit.app.target import open_target
 from patchkit.cli import options
-from patchkit.cli.output import emit
-from patchkit.core import inspect
-from patchkit.core.operate import Request
-from patchkit.core.report import Report, StepReport
-from patchkit.core.verdicts import Outcome
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -25,6 +18,14 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Report each step's state on disk and return the exit code."""
+    from patchkit.app import project as projects
+    from patchkit.app.target import open_target
+    from patchkit.cli.output import emit
+    from patchkit.core import inspect
+    from patchkit.core.operate import Request
+    from patchkit.core.report import Report, StepReport
+    from patchkit.core.verdicts import Outcome
+
     project = projects.find(args.folder)
     lock = project.lock(project.resolve(args.image))
     with open_target(project, lock, options.choice(args), create=False) as (target, _):

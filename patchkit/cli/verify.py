@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from patchkit.app import project as projects
-from patchkit.app.target import open_target
 from patchkit.cli import options
-from patchkit.cli.output import emit
-from patchkit.core import operate
-from patchkit.core.errors import DriftError
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -23,6 +18,12 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Compare the target with ledger and lock and return the exit code."""
+    from patchkit.app import project as projects
+    from patchkit.app.target import open_target
+    from patchkit.cli.output import emit
+    from patchkit.core import operate
+    from patchkit.core.errors import DriftError
+
     project = projects.find(args.folder)
     lock = project.lock(project.resolve(args.image))
     with open_target(project, lock, options.choice(args), create=False) as (target, _):

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from patchkit.core import files
 from patchkit.core.errors import ConflictError, DriftError
 from patchkit.core.judge import show
+from patchkit.core.layout import Operation
 from patchkit.core.ledger import Kept, Ledger, LedgerFile, LedgerStep
 from patchkit.core.lockfile import Lock, LockedStep, pristine_refs
-from patchkit.core.operate import Request, Target, standing_notes
+from patchkit.core.operate import Request, Target, is_taken, standing_notes
 from patchkit.core.plan import Plan, make_plan
 from patchkit.core.selection import FILE_KINDS
-from patchkit.core.transaction import Operation, Transaction, read_pristine
+from patchkit.core.transaction import Transaction, read_pristine
 from patchkit.core.tree import LINK, FileState, Overlay, Tree, UnreadableError
 from patchkit.core.verdicts import GOOD, Outcome, Verdict
 
@@ -48,7 +49,8 @@ def carry_out(
     pinned = is_pinned(steps, pristine)
     if not pinned and _must_be_pinned(request.lock, target, report):
         return _not_the_images_files(steps, pristine, report)
-    plan = make_plan(steps, pristine, request.read_input, stage=request.stage)
+    held = {step.id for step in ledger.steps} if ledger is not None else set()
+    plan = make_plan(steps, pristine, request.read_input, stage=request.stage, held=held)
     report = with_plan(report, plan, ledger)
     if not plan.fits:
         bad = [planned for planned in plan.steps if planned.verdict not in GOOD]
@@ -73,19 +75,19 @@ def take_off(target: Target, transaction: Transaction, ledger: Ledger) -> None:
     """Restore every file of the ledger and remove the ledger."""
     site = target.site
     operations = []
+    problems = []
     for path, file in ledger.files.items():
-        state = _on_disk(site, path)
+        try:
+            state = None if is_taken(ledger, path) else site.read(path)
+        except UnreadableError as error:
+            problems.append(f"{site.path}/{path}: {error}")
+            continue
         before = None if state is None else files.kept(state, None)
         data = b"" if file.before is None else read_pristine(site, file.before)
         operations.append(Operation(path=path, before=before, after=file.before, data=data))
+    if problems:
+        raise DriftError(*problems, hint="patchkit gives up files, nothing else: move it away by hand, then run it again")
     transaction.commit(operations, ledger, None, "")
-
-
-def _on_disk(site: Site, path: str) -> FileState | None:
-    try:
-        return site.read(path)
-    except UnreadableError as error:
-        raise DriftError(f"{site.path}/{path}: {error}", hint="remove it by hand, then run it again") from None
 
 
 def is_pinned(steps: tuple[LockedStep, ...], pristine: Tree) -> bool:
@@ -149,7 +151,7 @@ def with_plan(report: Report, plan: Plan, ledger: Ledger | None) -> Report:
     notes = report.notes
     gone = [step_id for step_id in held if step_id not in planned]
     if gone:
-        notes = (*notes, f"no longer in the stack, its files are put back: {', '.join(gone)}")
+        notes = (*notes, f"no longer among the steps, its files are put back: {', '.join(gone)}")
     return replace(report, steps=tuple(steps), notes=notes)
 
 
@@ -163,7 +165,7 @@ def _compile(plan: Plan, pristine: Tree) -> tuple[list[str], tuple[str, ...]]:
         problem = _syntax(state.data, path)
         if problem is None:
             continue
-        before = pristine.read(path)
+        before = pristine.read(_origin(path, sources_of(plan), pristine))
         if before is not None and _syntax(before.data, path) is not None:
             version = f"{sys.version_info[0]}.{sys.version_info[1]}"
             notes.append(f"not compiled: {path}: its pristine text does not compile with Python {version} either")
@@ -201,13 +203,13 @@ def _new_ledger(
     site = target.site
     touched: dict[str, LedgerFile] = {}
     operations: list[Operation] = []
-    sources = {c.path: c.source for p in plan.steps for c in p.changes if c.source is not None}
+    sources = sources_of(plan)
     known = old.files if old is not None else {}
     for path in sorted({*known, *plan.final}):
         was = pristine.read(path)
         now = plan.final.get(path, was)
         before = known[path].before if path in known else _kept(site, path, was)
-        after = _target_state(path, now, before, sources, site, known)
+        after = _target_state(path, now, before, _origin(path, sources, pristine), site, known)
         if after != before:
             touched[path] = LedgerFile(before=before, after=after, steps=plan.writers(path))
         current = known[path].after if path in known else before
@@ -232,6 +234,23 @@ def _new_ledger(
     return new, operations
 
 
+def sources_of(plan: Plan) -> dict[str, str]:
+    """Where each renamed or copied file comes from."""
+    return {c.path: c.source for p in plan.steps for c in p.changes if c.source is not None}
+
+
+def _origin(path: str, sources: dict[str, str], pristine: Tree) -> str:
+    """The pristine file that `path` is made of, through any number of renames; else `path` itself."""
+    seen = {path}
+    origin = path
+    while pristine.read(origin) is None:
+        origin = sources.get(origin, "")
+        if not origin or origin in seen:
+            return path
+        seen.add(origin)
+    return origin
+
+
 def _kept(site: Site, path: str, state: FileState | None) -> Kept | None:
     return None if state is None else files.kept(state, site.meta(path))
 
@@ -240,7 +259,7 @@ def _target_state(
     path: str,
     now: FileState | None,
     before: Kept | None,
-    sources: dict[str, str],
+    origin: str,
     site: Site,
     known: dict[str, LedgerFile],
 ) -> Kept | None:
@@ -251,9 +270,8 @@ def _target_state(
     if before is not None and before.is_state(now):
         return before
     like = before
-    if like is None and path in sources:
-        source = sources[path]
-        like = known[source].before if source in known else _kept(site, source, _on_disk(site, source))
+    if like is None and origin != path:
+        like = known[origin].before if origin in known else _kept(site, origin, site.read(origin))
     if like is None:
         return Kept(sha256=now.sha256, kind=now.kind, mode=now.mode)
     return replace(like, sha256=now.sha256, kind=now.kind, mode=now.mode)

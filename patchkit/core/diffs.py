@@ -13,89 +13,26 @@ import re
 from dataclasses import dataclass
 
 from patchkit.core.binary import BinaryHunk, parse_binary
+from patchkit.core.hunks import FILE_TYPE, LINK_TYPE, Hunk, Section
 from patchkit.core.paths import UnsafePathError, check_relative
-from patchkit.core.quoting import cut_name, split_git_header, strip_parts, unquote
+from patchkit.core.quoting import cut_name, readable, shown, split_git_header, strip_parts, unquote
 from patchkit.core.verdicts import Change
 
+__all__ = ["DiffError", "Hunk", "Section", "parse"]
+
 _HUNK = re.compile(rb"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
-_COMMIT = re.compile(rb"From [0-9a-f]{40} ")
+_COMMIT = re.compile(rb"(?:From [0-9a-f]{40,64} |commit [0-9a-f]{40,64}\b)")
 _EPOCH = re.compile(rb"\t(?:1969-12-31|1970-01-01) \d\d:\d\d:00(?:\.0+)? ([+-]\d\d\d\d)$")
 _ONLY_IN = re.compile(rb"Only in [^:]+: \S")
-_NO_NEWLINE = b"\\"
+_CONTEXT_RANGE = re.compile(rb"\*\*\* \d+(?:,\d+)? \*\*\*\*")
+_MODE = re.compile(rb"[0-7]{5,6}")
+_NO_NEWLINE = ord("\\")
 _NULL = "/dev/null"
-LINK_TYPE = 0o120000
-FILE_TYPE = 0o100000
+_SUFFIX = ".~-_"
 
 
 class DiffError(ValueError):
     """A diff that cannot be applied from its text. `str()` names the line and the reason."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hunk:
-    """One hunk. `lines` are (marker, content) pairs, marker one of b" ", b"-", b"+"; the content
-    keeps its line end, and lacks it where the diff says "No newline at end of file"."""
-
-    old_start: int
-    new_start: int
-    lines: tuple[tuple[bytes, bytes], ...]
-    at: int
-
-    @property
-    def old(self) -> list[bytes]:
-        """The lines that the hunk expects."""
-        return [text for mark, text in self.lines if mark != b"+"]
-
-    @property
-    def new(self) -> list[bytes]:
-        """The lines that the hunk leaves."""
-        return [text for mark, text in self.lines if mark != b"-"]
-
-    def reversed(self) -> Hunk:
-        """The hunk that undoes this one."""
-        swap = {b"-": b"+", b"+": b"-", b" ": b" "}
-        return Hunk(
-            old_start=self.new_start,
-            new_start=self.old_start,
-            lines=tuple((swap[mark], text) for mark, text in self.lines),
-            at=self.at,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """One file's change. `old` and `new` are paths after stripping (None for a file that is not
-    there on that side); modes are git's (0o100644, 0o100755, 0o120000) or None where unsaid;
-    `may_create` marks a plain diff that may mean a new file as well as an empty one; `undone` a copy
-    turned round; `commit` counts the commits of a mailbox; `at` is the section's line in the diff."""
-
-    change: Change
-    old: str | None
-    new: str | None
-    old_mode: int | None = None
-    new_mode: int | None = None
-    hunks: tuple[Hunk, ...] = ()
-    binary: BinaryHunk | None = None
-    binary_back: BinaryHunk | None = None
-    old_blob: str = ""
-    new_blob: str = ""
-    crlf_header: bool = False
-    may_create: bool = False
-    undone: bool = False
-    commit: int = 0
-    at: int = 0
-
-    @property
-    def path(self) -> str:
-        """The path the section is known by: the new one, or the old one of a deletion."""
-        path = self.new if self.new is not None else self.old
-        assert path is not None  # the parser makes no section without a path
-        return path
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """Every path the section reads or writes."""
-        return tuple(dict.fromkeys(p for p in (self.old, self.new) if p is not None))
 
 
 def parse(diff: bytes, *, strip: int = 1, prefix: str = "", paths: tuple[str, ...] = ()) -> tuple[Section, ...]:
@@ -135,13 +72,19 @@ class _Parser:
         if self.lines[-1] == b"":
             self.lines.pop()
         self.strip, self.prefix, self.select = strip, prefix, paths
+        self.cut_off = not diff.endswith(b"\n")
         self.i = 0
         self.commit = 0
+        self.file = ""
+        self.only_in: DiffError | None = None
+        self.compares_folders = False
         self.sections: list[Section] = []
         self.found = 0
 
     def error(self, why: str, at: int | None = None) -> DiffError:
-        return DiffError(f"line {(self.i if at is None else at) + 1}: {why}")
+        """The error of line `at` (default: the one being read), naming the file that is being read."""
+        where = f"line {(self.i if at is None else at) + 1}"
+        return DiffError(f"{where}: {self.file}: {why}" if self.file else f"{where}: {why}")
 
     def run(self) -> tuple[Section, ...]:
         while self.i < len(self.lines):
@@ -153,6 +96,9 @@ class _Parser:
             else:
                 self.between(line)
                 self.i += 1
+            self.file = ""
+        if self.only_in is not None and (self.compares_folders or not self.found):
+            raise self.only_in
         if not self.found:
             raise DiffError("no change found in it: neither a 'diff --git' line nor '---'/'+++' lines with hunks")
         if not self.sections:
@@ -170,22 +116,23 @@ class _Parser:
         elif _HUNK.match(line):
             raise self.error("a hunk that belongs to no file")
         elif line.startswith((b"diff --cc ", b"diff --combined ")):
-            name = line.split(b" ", 2)[2].decode("utf-8", "replace")
-            raise self.error(f"{name}: a combined diff (of a merge) cannot be applied; diff against one parent")
+            self.file = readable(line.rstrip(b"\r").split(b" ", 2)[2])
+            raise self.error("a combined diff (of a merge) cannot be applied; diff against one parent")
+        elif line.startswith(b"diff -"):
+            self.compares_folders = True
         elif line.startswith(b"Binary files ") and line.rstrip(b"\r").endswith(b" differ"):
             raise self.error(self.no_data(line))
         elif line.startswith(b"GIT binary patch"):
             raise self.error("a binary change that belongs to no file")
-        elif line.startswith(b"***************"):
+        elif line.rstrip() == b"*" * 15 and _CONTEXT_RANGE.match(self.peek(1)):
             raise self.error("a context diff; patchkit reads unified diffs (diff -u, git diff)")
-        elif _ONLY_IN.match(line):
-            text = line.decode("utf-8", "replace")
-            raise self.error(f"'{text}': the file's content is not in the diff; make it with diff -N")
+        elif _ONLY_IN.match(line) and self.only_in is None:
+            why = f"'{readable(line)}': the file's content is not in the diff; make it with diff -N"
+            self.only_in = self.error(why)
 
     @staticmethod
     def no_data(line: bytes) -> str:
-        text = line.rstrip(b"\r").decode("utf-8", "replace")
-        return f"'{text}': the binary change's data is not in the diff; make it with git diff --binary"
+        return f"'{readable(line)}': the binary change's data is not in the diff; make it with git diff --binary"
 
     # -- names
 
@@ -193,13 +140,12 @@ class _Parser:
         """A name as written in a header, unquoted, stripped and re-rooted; /dev/null as it is."""
         text = unquote(raw) if raw.startswith(b'"') else raw
         if text is None:
-            raise self.error(f"a quoted name that does not end: {raw.decode('utf-8', 'replace')}")
+            raise self.error(f"a quoted name that does not end: {readable(raw)}")
         if text == b"/dev/null":
             return _NULL
         stripped = strip_parts(text, strip)
         if not stripped:
-            name = text.decode("utf-8", "replace")
-            raise self.error(f"{name}: has fewer than the {strip} leading parts that are to be stripped")
+            raise self.error(f"{readable(text)}: has fewer than the {strip} leading parts that are to be stripped")
         return stripped.decode("utf-8", "surrogateescape")
 
     def placed(self, name: str | None) -> str | None:
@@ -221,12 +167,15 @@ class _Parser:
         """A section of plain `diff -u`: two name lines and hunks."""
         head = _Header(at=self.i)
         self.name_lines(head)
+        old, new = head.old, head.new
+        self.file = shown((old if new == _NULL else new) or "")
+        if old == _NULL and new == _NULL:
+            raise self.error("names /dev/null on both sides", head.at)
         hunks = self.hunks()
         if not hunks:
-            raise self.error(f"{head.new or head.old}: named as changed, but no hunk follows", head.at)
-        old, new = head.old, head.new
-        empty_before = len(hunks) == 1 and not hunks[0].old
-        empty_after = len(hunks) == 1 and not hunks[0].new
+            raise self.error("named as changed, but no hunk follows", head.at)
+        empty_before = len(hunks) == 1 and b" " not in hunks[0].marks and b"-" not in hunks[0].marks
+        empty_after = len(hunks) == 1 and b" " not in hunks[0].marks and b"+" not in hunks[0].marks
         if _NULL not in (old, new):
             old = new = self.one_name(old, new, head)
         created = old == _NULL or (head.created and empty_before)
@@ -236,18 +185,18 @@ class _Parser:
             old=None if created else old,
             new=None if deleted else new,
             hunks=hunks,
-            may_create=empty_before and not created,
+            may_create=empty_before and hunks[0].old_start == 0 and not created,
         )
 
     def one_name(self, old: str | None, new: str | None, head: _Header) -> str:
-        """The one file that `---` and `+++` mean: the same name, or one with a suffix (.orig)."""
+        """The one file that `---` and `+++` mean: the same name, or one with a suffix (.orig, ~)."""
         assert old is not None
         assert new is not None
-        if old == new or old.startswith(new):
+        if old == new or (old.startswith(new) and old[len(new)] in _SUFFIX):
             return new
-        if new.startswith(old):
+        if new.startswith(old) and new[len(old)] in _SUFFIX:
             return old
-        raise self.error(f"'---' names {old} and '+++' names {new}: not one file", head.at)
+        raise self.error(f"'---' names {shown(old)} and '+++' names {shown(new)}: not one file", head.at)
 
     def name_lines(self, head: _Header) -> None:
         for marker in (b"--- ", b"+++ "):
@@ -268,6 +217,8 @@ class _Parser:
     def git_section(self) -> None:
         head = _Header(at=self.i)
         raw = self.lines[self.i].rstrip(b"\r")[len(b"diff --git ") :]
+        both = split_git_header(raw, self.strip)
+        self.file = readable(raw if both is None else both)
         self.i += 1
         binary: tuple[BinaryHunk, BinaryHunk | None] | None = None
         while self.i < len(self.lines) and self.extended(head):
@@ -283,10 +234,12 @@ class _Parser:
             head.created, head.deleted = created, deleted
         hunks = self.hunks() if head.has_names else ()
         if head.has_names and not hunks:
-            raise self.error("names a changed file, but no hunk follows", head.at)
-        old, new = self.git_names(head, raw)
+            raise self.error("named as changed, but no hunk follows", head.at)
+        old, new = self.git_names(head, raw, both)
         if not (hunks or binary or head.created or head.deleted or head.source or head.old_mode != head.new_mode):
-            raise self.error(f"{new or old}: named as changed, but the diff holds no change of it", head.at)
+            raise self.error("named as changed, but the diff holds no change of it", head.at)
+        if None not in (head.old_mode, head.new_mode) and _type(head.old_mode) != _type(head.new_mode):
+            raise self.error("changes a file into a link, or back, without deleting it first", head.at)
         self.finish(head, old=old, new=new, hunks=hunks, binary=binary)
 
     def extended(self, head: _Header) -> bool:
@@ -319,10 +272,9 @@ class _Parser:
         return line.startswith((b"similarity index ", b"dissimilarity index "))
 
     def mode(self, text: bytes) -> int:
-        try:
-            mode = int(text.strip(), 8)
-        except ValueError:
-            raise self.error(f"a mode that is no octal number: {text.decode('utf-8', 'replace')}") from None
+        if not _MODE.fullmatch(text.strip()):
+            raise self.error(f"a mode that is no octal number: {readable(text)}")
+        mode = int(text.strip(), 8)
         if mode & 0o170000 == 0o160000:
             raise self.error("a submodule's change cannot be applied to files")
         if mode & 0o170000 not in (FILE_TYPE, LINK_TYPE):
@@ -337,25 +289,40 @@ class _Parser:
         if len(words) == 3 and head.old_mode is None and head.new_mode is None:
             head.old_mode = head.new_mode = self.mode(words[2])
 
-    def git_names(self, head: _Header, raw: bytes) -> tuple[str | None, str | None]:
+    def git_names(self, head: _Header, raw: bytes, both: bytes | None) -> tuple[str | None, str | None]:
         """The old and the new path, None on the side where there is no file."""
         if (head.source is None) != (head.target is None):
             raise self.error("a rename or copy that names only one of its two files", head.at)
+        named = None if both is None else both.decode("utf-8", "surrogateescape")
+        old: str | None
+        new: str | None
         if head.source is not None:
-            return head.source, head.target
-        if head.has_names:
+            old, new = head.source, head.target
+        elif head.has_names:
             old, new = head.old, head.new
-            if _NULL not in (old, new) and old != new:
-                raise self.error(f"'---' names {old} and '+++' names {new}: not one file", head.at)
             if old == _NULL and new == _NULL:
                 raise self.error("names /dev/null on both sides", head.at)
-            return (None if old == _NULL else old), (None if new == _NULL else new)
-        both = split_git_header(raw, self.strip)
-        if both is None:
-            text = raw.decode("utf-8", "replace")
-            raise self.error(f"cannot tell the file's name from 'diff --git {text}'", head.at)
-        name = both.decode("utf-8", "surrogateescape")
-        return (None if head.created else name), (None if head.deleted else name)
+            old, new = (None if old == _NULL else old), (None if new == _NULL else new)
+        elif named is None:
+            raise self.error(f"cannot tell the file's name from 'diff --git {readable(raw)}'", head.at)
+        else:
+            old, new = (None if head.created else named), (None if head.deleted else named)
+        self.check_names(head, old, new, named)
+        return old, new
+
+    def check_names(self, head: _Header, old: str | None, new: str | None, named: str | None) -> None:
+        """A git section says its names up to three times; where they differ, nothing tells which is meant."""
+        if head.source is not None:
+            if head.has_names and (head.old, head.new) != (old, new):
+                raise self.error("the names of the rename or copy are not those of '---' and '+++'", head.at)
+            return
+        if old is not None and new is not None and old != new:
+            raise self.error(f"'---' names {shown(old)} and '+++' names {shown(new)}: not one file", head.at)
+        if named is not None and named not in (old, new):
+            text = shown(new if new is not None else old or "")
+            raise self.error(f"'diff --git' names it, but '---' and '+++' name {text}", head.at)
+        if (head.created and old is not None) or (head.deleted and new is not None):
+            raise self.error("a header that says created or deleted, and names that say the opposite", head.at)
 
     def finish(
         self,
@@ -372,9 +339,8 @@ class _Parser:
         if not any(wanted):
             return
         if not all(wanted):
-            raise self.error(f"{old} -> {new}: one of the two names lies outside the selected paths", head.at)
-        if (head.created and new is None) or (head.deleted and old is None):
-            raise self.error("a header that says created or deleted, and names that say the opposite", head.at)
+            pair = f"{shown(old or '')} -> {shown(new or '')}"
+            raise self.error(f"{pair}: one of the two names lies outside the selected paths", head.at)
         self.sections.append(
             Section(
                 change=_change(head, old, new, bool(hunks or binary)),
@@ -407,51 +373,63 @@ class _Parser:
         found = []
         while (match := _HUNK.match(self.peek(0))) is not None:
             found.append(self.hunk(match))
-        line = self.peek(0)
-        more = line[:1] in (b"+", b"-") and line.rstrip() not in (b"--", b"---")
-        if found and more and not (line.startswith(b"--- ") and self.peek(1).startswith(b"+++ ")):
-            raise self.error("the hunk before this line holds more lines than its header says")
+        ahead = 0
+        while found and self.peek(ahead).startswith(b" "):
+            ahead += 1
+        if found and self.changes_more(ahead):
+            raise self.error("the hunk before this line holds more lines than its header says", self.i + ahead)
         return tuple(found)
 
+    def changes_more(self, ahead: int) -> bool:
+        """Whether the line that many lines ahead looks like a hunk's, and is no signature or next header."""
+        line = self.peek(ahead)
+        if not line.startswith((b"+", b"-")) or line.rstrip() in (b"--", b"---") or line.startswith(b"-----BEGIN "):
+            return False
+        return not (line.startswith(b"--- ") and self.peek(ahead + 1).startswith(b"+++ "))
+
     def hunk(self, match: re.Match[bytes]) -> Hunk:
-        old_start, old_count, new_start, new_count = (
-            int(group) if group is not None else 1 for group in match.groups()
-        )
+        old_start, left_old, new_start, left_new = (int(group or 1) for group in match.groups())
         at = self.i
         self.i += 1
-        left_old, left_new = old_count, new_count
-        lines: list[tuple[bytes, bytes]] = []
+        marks, texts = bytearray(), list[bytes]()
         while left_old or left_new:
             if self.i >= len(self.lines):
                 raise self.error(f"the hunk ends early: {left_old} old and {left_new} new lines are missing", at)
             line = self.lines[self.i]
-            mark = line[:1]
-            if mark in (b"", b"\r"):  # a blank context line that lost its leading space
-                mark, line = b" ", b" " + line
+            if line in (b"", b"\r"):  # a blank context line that lost its leading space
+                line = b" " + line
+            mark = line[0]
             if mark == _NO_NEWLINE:
-                self.drop_newline(lines)
+                self.drop_newline(texts)
                 self.i += 1
                 continue
-            if mark not in (b" ", b"-", b"+"):
+            if mark not in b" -+":
                 raise self.error(f"expected a hunk line (' ', '-', '+'), found {line[:40]!r}")
-            left_old -= mark != b"+"
-            left_new -= mark != b"-"
+            left_old -= mark != 0x2B
+            left_new -= mark != 0x2D
             if left_old < 0 or left_new < 0:
                 raise self.error("the hunk's lines do not add up to the counts in its header", at)
-            lines.append((mark, line[1:] + b"\n"))
+            marks.append(mark)
+            texts.append(line[1:] + b"\n")
+            self.lines[self.i] = b""  # read: a long diff need not be held twice
             self.i += 1
-        if self.peek(0).startswith(_NO_NEWLINE):
-            self.drop_newline(lines)
+        if self.peek(0)[:1] == b"\\":
+            self.drop_newline(texts)
             self.i += 1
-        if not lines:
-            raise self.error("a hunk without lines", at)
-        return Hunk(old_start=old_start, new_start=new_start, lines=tuple(lines), at=at + 1)
+        elif self.cut_off and self.i == len(self.lines) and marks.endswith(b"+"):
+            raise self.error("the diff ends in the middle of a line that it adds", self.i - 1)
+        if not marks.strip(b" "):
+            raise self.error("a hunk that changes nothing", at)
+        return Hunk(old_start=old_start, new_start=new_start, marks=bytes(marks), texts=tuple(texts), at=at + 1)
 
-    def drop_newline(self, lines: list[tuple[bytes, bytes]]) -> None:
-        if not lines or not lines[-1][1].endswith(b"\n"):
+    def drop_newline(self, texts: list[bytes]) -> None:
+        if not texts or not texts[-1].endswith(b"\n"):
             raise self.error("a 'No newline at end of file' mark that follows no line")
-        mark, text = lines[-1]
-        lines[-1] = (mark, text[:-1])
+        texts[-1] = texts[-1][:-1]
+
+
+def _type(mode: int | None) -> int:
+    return (mode or 0) & 0o170000
 
 
 def _is_epoch(raw: bytes) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from patchkit.core.errors import RefusedByMachineError
@@ -42,27 +43,31 @@ def write_new(site: Site, path: str, data: bytes, like: Kept) -> None:
     with site.parent(path) as (fd, name):
         if like.kind == LINK:
             os.symlink(data, os.fsencode(name), dir_fd=fd)
-            _own(like, lambda uid, gid: os.chown(name, uid, gid, dir_fd=fd, follow_symlinks=False))
+            if _is_other_owner(os.lstat(name, dir_fd=fd), like.uid, like.gid):
+                os.chown(name, _or_same(like.uid), _or_same(like.gid), dir_fd=fd, follow_symlinks=False)
             return
         handle = os.open(name, _NEW, 0o600, dir_fd=fd)
         with open(handle, "wb") as stream:
             stream.write(data)
             stream.flush()
-            _own(like, lambda uid, gid: os.fchown(handle, uid, gid))
+            if _is_other_owner(os.fstat(handle), like.uid, like.gid):
+                os.fchown(handle, _or_same(like.uid), _or_same(like.gid))
             for key, value in like.xattrs:
-                _set_xattr(handle, key, bytes.fromhex(value))
+                _set_xattr(handle, path, key, bytes.fromhex(value))
             os.fchmod(handle, like.mode)
             os.fsync(handle)
 
 
-def _own(like: Kept, chown: object) -> None:
-    if like.uid is None or like.gid is None:
-        return
-    if (like.uid, like.gid) != (os.geteuid(), os.getegid()):
-        chown(like.uid, like.gid)  # type: ignore[operator]
+def _is_other_owner(status: os.stat_result, uid: int | None, gid: int | None) -> bool:
+    """Whether the owner must be changed (a set-gid directory gives its own group to new files)."""
+    return uid not in (None, status.st_uid) or gid not in (None, status.st_gid)
 
 
-def _set_xattr(handle: int, key: str, value: bytes) -> None:
+def _or_same(number: int | None) -> int:
+    return -1 if number is None else number
+
+
+def _set_xattr(handle: int, path: str, key: str, value: bytes) -> None:
     try:
         os.setxattr(handle, key, value)
     except OSError as error:
@@ -72,21 +77,29 @@ def _set_xattr(handle: int, key: str, value: bytes) -> None:
             same = False
         if not same:
             raise RefusedByMachineError(
-                f"the extended attribute {key} cannot be set here: {error.strerror}",
+                f"{path}: the extended attribute {key} cannot be set here: {error.strerror}; nothing was changed",
                 hint="run it as root, or on a file system that has this attribute",
             ) from error
 
 
-def make_dir(site: Site, path: str, mode: int, uid: int | None, gid: int | None) -> None:
-    """Create the directory `path` if it is not there, with this mode and owner."""
-    with site.parent(path) as (fd, name):
-        try:
-            os.mkdir(name, 0o700, dir_fd=fd)
-        except FileExistsError:
-            return
-        if uid is not None and gid is not None and (uid, gid) != (os.geteuid(), os.getegid()):
-            os.chown(name, uid, gid, dir_fd=fd, follow_symlinks=False)
+def make_dir(site: Site, path: str, mode: int = 0o755) -> None:
+    """Create the directory `path` if it is not there."""
+    with site.parent(path) as (fd, name), suppress(FileExistsError):
+        os.mkdir(name, 0o700, dir_fd=fd)
         os.chmod(name, mode, dir_fd=fd)
+
+
+def dress_dir(site: Site, path: str, mode: int, uid: int | None, gid: int | None) -> None:
+    """Give the directory `path` its mode and owner, and fsync it."""
+    with site.parent(path) as (fd, name):
+        inner = os.open(name, _DIR, dir_fd=fd)
+        try:
+            if _is_other_owner(os.fstat(inner), uid, gid):
+                os.fchown(inner, _or_same(uid), _or_same(gid))
+            os.fchmod(inner, mode)
+            os.fsync(inner)
+        finally:
+            os.close(inner)
 
 
 def replace(site: Site, source: str, target: str) -> None:
@@ -101,35 +114,23 @@ def link(site: Site, source: str, target: str) -> None:
         os.link(from_name, to_name, src_dir_fd=from_fd, dst_dir_fd=to_fd, follow_symlinks=False)
 
 
-def touch(site: Site, path: str) -> None:
-    """Give `path` the present time as its mtime."""
-    with site.parent(path) as (fd, name):
-        os.utime(name, dir_fd=fd, follow_symlinks=False)
-
-
 def remove(site: Site, path: str) -> None:
     """Remove the file `path` if it is there."""
-    try:
-        with site.parent(path) as (fd, name):
-            os.unlink(name, dir_fd=fd)
-    except (FileNotFoundError, UnreadableError):
-        return
+    with suppress(FileNotFoundError, UnreadableError), site.parent(path) as (fd, name):
+        os.lstat(name, dir_fd=fd)  # a read-only file system refuses to remove even what is not there
+        os.unlink(name, dir_fd=fd)
 
 
-def remove_dir(site: Site, path: str) -> bool:
-    """Remove the directory `path` if it is there and empty; whether it is gone now."""
-    try:
-        with site.parent(path) as (fd, name):
-            os.rmdir(name, dir_fd=fd)
-    except FileNotFoundError:
-        return True
-    except OSError as error:
-        if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EBUSY):
-            return False
-        raise
-    except UnreadableError:
-        return False
-    return True
+def remove_dir(site: Site, path: str) -> None:
+    """Remove the directory `path` if it is there and empty."""
+    with suppress(FileNotFoundError, UnreadableError):
+        try:
+            with site.parent(path) as (fd, name):
+                os.lstat(name, dir_fd=fd)
+                os.rmdir(name, dir_fd=fd)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EBUSY):
+                raise
 
 
 def entries(site: Site, path: str) -> list[str]:
@@ -141,6 +142,10 @@ def entries(site: Site, path: str) -> list[str]:
             inner = os.open(name, _DIR, dir_fd=fd)
     except (FileNotFoundError, NotADirectoryError, UnreadableError):
         return []
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return []
+        raise
     try:
         return os.listdir(inner)
     finally:
@@ -159,32 +164,65 @@ def is_dir(site: Site, path: str) -> bool:
 def sync_dirs(site: Site, paths: Iterable[str]) -> None:
     """Fsync the directories that hold `paths`, each once."""
     for directory in {path.rpartition("/")[0] for path in paths}:
-        try:
-            if not directory:
-                os.fsync(site.fd)
-                continue
+        if not directory:
+            os.fsync(site.fd)
+            continue
+        with suppress(FileNotFoundError, NotADirectoryError, UnreadableError):
             with site.parent(directory) as (fd, name):
                 inner = os.open(name, _DIR, dir_fd=fd)
-        except FileNotFoundError:
-            continue
-        try:
-            os.fsync(inner)
-        finally:
-            os.close(inner)
+            try:
+                os.fsync(inner)
+            finally:
+                os.close(inner)
+
+
+def bytecode(site: Site, path: str) -> list[str]:
+    """Every compiled form of the module `path` that is there (PEP 3147: any interpreter, any level)."""
+    if not path.endswith(".py"):
+        return []
+    folder, _, name = path.rpartition("/")
+    cache = f"{folder}/__pycache__" if folder else "__pycache__"
+    stem = name[: -len("py")]
+    return [f"{cache}/{e}" for e in entries(site, cache) if e.startswith(stem) and e.endswith(".pyc")]
 
 
 def remove_bytecode(site: Site, path: str) -> None:
     """Remove every compiled form of the module `path`, and its `__pycache__` when that empties it.
 
-    A patched file of the old size and mtime would otherwise go on running as the old code (PEP 3147).
+    A patched file of the old size and mtime would otherwise go on running as the old code.
     """
-    if not path.endswith(".py"):
-        return
-    folder, _, name = path.rpartition("/")
-    cache = f"{folder}/__pycache__" if folder else "__pycache__"
-    stem = name[: -len("py")]
-    stale = [entry for entry in entries(site, cache) if entry.startswith(stem) and entry.endswith(".pyc")]
+    stale = bytecode(site, path)
     for entry in stale:
-        remove(site, f"{cache}/{entry}")
+        remove(site, entry)
     if stale:
-        remove_dir(site, cache)
+        remove_dir(site, stale[0].rpartition("/")[0])
+
+
+def require_removable(site: Site, path: str) -> None:
+    """Raise OSError where `path` could not be removed or replaced, without trying it."""
+    with suppress(FileNotFoundError, UnreadableError), site.parent(path) as (fd, name):
+        status, above = os.lstat(name, dir_fd=fd), os.fstat(fd)
+        if os.fstatvfs(fd).f_flag & os.ST_RDONLY:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        if not os.access(".", os.W_OK | os.X_OK, dir_fd=fd, effective_ids=True):
+            raise OSError(errno.EACCES, "the directory cannot be written")
+        me = os.geteuid()
+        if above.st_mode & stat.S_ISVTX and me not in (0, status.st_uid, above.st_uid):
+            raise OSError(errno.EPERM, "it is another user's, in a sticky directory")
+        if me == 0 and stat.S_ISREG(status.st_mode) and not os.access(name, os.W_OK, dir_fd=fd):
+            raise OSError(errno.EPERM, "it is immutable (lsattr)")
+        inner = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
+        try:
+            if _mount(inner) != _mount(fd):
+                raise OSError(errno.EBUSY, "it is mounted there by itself; patch the file it comes from")
+        finally:
+            os.close(inner)
+
+
+def _mount(fd: int) -> str:
+    """The mount that an open file lies on; "" where the machine does not tell."""
+    try:
+        with open(f"/proc/self/fdinfo/{fd}", encoding="ascii") as stream:
+            return next((line for line in stream if line.startswith("mnt_id:")), "")
+    except OSError:
+        return ""

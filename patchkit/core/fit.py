@@ -75,9 +75,7 @@ class _Placer:
     """Finds the places of one section's hunks, in order. The search is by each hunk's rarest line, and
     bounded: a file and a diff made to be slow are refused, not searched for hours."""
 
-    def __init__(
-        self, hunks: tuple[Hunk, ...], lines: list[bytes], context_free: bool, same_file: bool | None
-    ) -> None:
+    def __init__(self, hunks: tuple[Hunk, ...], lines: list[bytes], context_free: bool, same_file: bool | None) -> None:
         self.hunks, self.lines = hunks, lines
         self.context_free, self.same_file = context_free, same_file
         self.floor, self.exact_so_far = 0, True
@@ -107,10 +105,7 @@ class _Placer:
         anchors = self.anchors(hunk, last)
         if self.exact_so_far and (anchors is None or stated in anchors) and self.stands(old, stated):
             return stated, ""
-        if anchors is not None:
-            places = [i for i in anchors if self.stands(old, i)]
-        else:
-            places = self.search(old) if old else []
+        places = self.search(old) if anchors is None else [i for i in anchors if self.stands(old, i)]
         if self.budget < 0:
             return None, _COSTLY
         if len(places) == 1:
@@ -138,6 +133,8 @@ class _Placer:
 
     def search(self, old: list[bytes]) -> list[int]:
         """Where `old` stands, searched by its rarest line; no more than `_SHOWN` + 1 places."""
+        if not old:
+            return []
         if self.index is None:
             self.index = {text: [] for hunk in self.hunks for text in hunk.old}
             for i, line in enumerate(self.lines):

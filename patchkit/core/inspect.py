@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from patchkit.core.change import is_pinned, pristine_view, with_plan
-from patchkit.core.errors import ConflictError
+from patchkit.core.errors import ConflictError, DriftError
 from patchkit.core.operate import (
     Request,
     Target,
@@ -14,6 +14,7 @@ from patchkit.core.operate import (
     check_identity,
     drift,
     drift_report,
+    is_taken,
     not_pinned,
     require_whole,
     standing_notes,
@@ -21,7 +22,8 @@ from patchkit.core.operate import (
 from patchkit.core.plan import make_plan
 from patchkit.core.render_diff import render_diff
 from patchkit.core.selection import require_resolved, select
-from patchkit.core.transaction import read_ledger
+from patchkit.core.transaction import locked, read_ledger
+from patchkit.core.tree import UnreadableError
 from patchkit.core.verdicts import GOOD, Outcome
 
 if TYPE_CHECKING:
@@ -33,6 +35,11 @@ if TYPE_CHECKING:
 
 def status(request: Request, target: Target) -> Report:
     """Each step's verdict on the target, as it is. Changes nothing, fails for nothing it can report."""
+    with locked(target.site, shared=True):
+        return _status(request, target)
+
+
+def _status(request: Request, target: Target) -> Report:
     lock = request.lock
     require_whole(target)
     ledger = read_ledger(target.site)
@@ -63,6 +70,11 @@ def _unapplied_notes(lock: Lock, target: Target, stand_in: bool) -> tuple[str, .
 def diff(request: Request, target: Target) -> tuple[Report, bytes]:
     """The stack as one unified diff in git's form: what is applied to the target, or, where nothing
     is, what `apply` would do. The report's `error` is set where the stack does not fit."""
+    with locked(target.site, shared=True):
+        return _diff(request, target)
+
+
+def _diff(request: Request, target: Target) -> tuple[Report, bytes]:
     lock = request.lock
     require_whole(target)
     ledger = read_ledger(target.site)
@@ -71,7 +83,10 @@ def diff(request: Request, target: Target) -> tuple[Report, bytes]:
     report = base_report("diff", lock, target, stand_in, steps)
     pristine = pristine_view(target.site, ledger)
     if ledger is not None:
-        report = replace(report, outcome=Outcome.REPORTED, notes=standing_notes(ledger, report))
+        notes = standing_notes(ledger, report)
+        if request.only:
+            notes = (*notes, "--only is left aside: this is all that is applied here, as it is on disk")
+        report = replace(report, outcome=Outcome.REPORTED, notes=notes)
         return report, render_diff(_applied_files(target, ledger, pristine))
     require_resolved(lock, steps)
     plan = make_plan(steps, pristine, request.read_input)
@@ -87,4 +102,12 @@ def diff(request: Request, target: Target) -> tuple[Report, bytes]:
 def _applied_files(
     target: Target, ledger: Ledger, pristine: Tree
 ) -> dict[str, tuple[FileState | None, FileState | None]]:
-    return {path: (pristine.read(path), target.site.read(path)) for path in ledger.files}
+    found = {}
+    for path in ledger.files:
+        try:
+            state = None if is_taken(ledger, path) else target.site.read(path)
+        except UnreadableError as error:
+            hint = "move it away by hand, then: patchkit revert --force"
+            raise DriftError(f"{target.site.path}/{path}: {error}", hint=hint) from None
+        found[path] = (pristine.read(path), state)
+    return found

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 from patchkit.core.diffs import DiffError, Section, parse
 from patchkit.core.errors import ConfigError
 from patchkit.core.lockfile import FileChange, LockedStep
-from patchkit.core.sections import SectionResult, apply_sections, is_blob, reverse
+from patchkit.core.quoting import shown
+from patchkit.core.replacing import count_both, replaced
+from patchkit.core.sections import SectionResult, apply_sections, reverse
 from patchkit.core.tree import REGULAR, FileState, Overlay, Tree, UnreadableError
 from patchkit.core.verdicts import Change, Verdict
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from patchkit.core.fit import Fit
 
 _UNCLEAR = (
-    "both its old and its new text fit, so that nothing tells whether the change is in the tree already;"
+    "both the old and the new text fit, so that nothing tells whether the change is in the tree already;"
     " lock it against the image's own files (patchkit lock --from), or give the patch more context"
 )
 
@@ -53,7 +55,7 @@ def judge(step: LockedStep, tree: Tree, read_input: ReadInput) -> Judgement:
         detail = ("the files are what this step would make of them",)
         return Judgement(verdict=Verdict.UPSTREAM, changes=step.changes, detail=detail)
     if step.kind == "replace":
-        judgement = judge_replace(step.action, tree)
+        judgement = judge_replace(step.action, tree, same_tree=pinned is Verdict.APPLIES)
     else:
         judgement = judge_patch(sections_of(step, read_input), tree, same_tree=pinned is Verdict.APPLIES)
     if pinned is Verdict.APPLIES:
@@ -116,38 +118,34 @@ def judge_patch(sections: tuple[Section, ...], tree: Tree, *, same_tree: bool = 
         return _applies(after, forward, changes)
     _, back = apply_sections(reverse(sections), tree)
     back.reverse()
-    evidence = [_evidence(section, f, b, tree) for section, f, b in zip(sections, forward, back, strict=True)]
-    if fits and "there" not in evidence and "absent" in evidence:
+    evidence = [_evidence(f, b) for f, b in zip(forward, back, strict=True)]
+    if fits and all(known == "absent" for known in evidence):
         return _applies(after, forward, changes)
-    if all(result.ok for result in back) and "absent" not in evidence and "there" in evidence:
+    if all(known == "there" for known in evidence):
         return Judgement(verdict=Verdict.UPSTREAM, changes=changes, detail=("its change is in the tree already",))
-    if fits:
-        return Judgement(verdict=Verdict.CONFLICT, changes=changes, detail=(_UNCLEAR,))
+    if "unclear" in evidence and (fits or all(result.ok for result in back)):
+        unclear = (s.path for s, known in zip(sections, evidence, strict=True) if known == "unclear")
+        detail = tuple(f"{shown(path)}: {_UNCLEAR}" for path in dict.fromkeys(unclear))
+        return Judgement(verdict=Verdict.CONFLICT, changes=changes, detail=detail)
     return _misfit(forward, back, changes)
 
 
-def _evidence(section: Section, forward: SectionResult, back: SectionResult, tree: Tree) -> str:
-    """Whether one section's change is "there", "absent", "unclear" (both fit) or "neither"."""
-    if forward.ok and back.ok:
-        return _by_blob(section, tree)
-    if forward.ok:
-        return "absent"
-    return "there" if back.ok else "neither"
+def _evidence(forward: SectionResult, back: SectionResult) -> str:
+    """Whether one section's change is "there", "absent", "unclear" (both may be) or "neither". Where
+    both texts fit, the blob names of git's `index` line may still tell which file this is."""
+    if not forward.ok and not back.ok:
+        return "neither"
+    if (forward.ok and back.ok) or _some_hunk_fits_both(forward, back):
+        if forward.same_file and not back.same_file:
+            return "absent"
+        return "there" if back.same_file and not forward.same_file else "unclear"
+    return "absent" if forward.ok else "there"
 
 
-def _by_blob(section: Section, tree: Tree) -> str:
-    """Both texts fit: the blob names of git's `index` line may still tell which file this is."""
-    if section.old != section.new or section.old is None or not section.hunks:
-        return "unclear"
-    try:
-        state = tree.read(section.old)
-    except UnreadableError:
-        return "unclear"
-    if state is None:
-        return "unclear"
-    if is_blob(state.data, section.old_blob):
-        return "absent"
-    return "there" if is_blob(state.data, section.new_blob) else "unclear"
+def _some_hunk_fits_both(forward: SectionResult, back: SectionResult) -> bool:
+    """Whether a hunk's old and new text both fit: it may be in the tree already while the others are not."""
+    pairs = zip(forward.fits, back.fits, strict=False)
+    return any(f.index is not None and b.index is not None for f, b in pairs)
 
 
 def _applies(after: Overlay, results: list[SectionResult], changes: tuple[FileChange, ...]) -> Judgement:
@@ -184,7 +182,7 @@ def _each_hunk_somewhere(forward: SectionResult, back: SectionResult) -> bool:
 
 def _explain(result: SectionResult, *, already: bool) -> list[str]:
     """Why a section does not fit: the reason, and for each hunk what it expected and what is there."""
-    path = result.section.path
+    path = shown(result.section.path)
     if already:
         return [f"{path}: its change is in the tree already"]
     bad = [fit for fit in result.fits if fit.index is None]
@@ -244,8 +242,9 @@ def _combined(first: Change, then: Change) -> Change:
     return then if then is Change.DELETED else Change.MODIFIED
 
 
-def judge_replace(action: dict[str, Any], tree: Tree) -> Judgement:
-    """Try an exact replacement: `find` must occur exactly `count` times in the file at `path`."""
+def judge_replace(action: dict[str, Any], tree: Tree, *, same_tree: bool = False) -> Judgement:
+    """Try an exact replacement: `find` must occur exactly `count` times in the file at `path`.
+    `same_tree`: the file is known to be the one that the step was locked against."""
     path, count = action["path"], action["count"]
     find, put = action["find"].encode("utf-8"), action["with"].encode("utf-8")
     changes = (FileChange(path=path, change=Change.MODIFIED),)
@@ -258,27 +257,16 @@ def judge_replace(action: dict[str, Any], tree: Tree) -> Judgement:
     if state.kind != REGULAR:
         detail = (f"{path}: expected a regular file, found a symbolic link",)
         return Judgement(verdict=Verdict.CONFLICT, changes=changes, detail=detail)
-    done, todo = _count_both(state.data, find, put)
-    if todo == count and not done:
-        made = FileState(kind=state.kind, mode=state.mode, data=state.data.replace(find, put))
+    counted = count_both(state.data, find, put)
+    if counted.overlap:
+        detail = (f"{path}: occurrences of the text and of its replacement overlap, so that nothing tells them apart",)
+        return Judgement(verdict=Verdict.CONFLICT, changes=changes, detail=detail)
+    if counted.todo == count and (same_tree or not counted.done):
+        made = FileState(kind=state.kind, mode=state.mode, data=replaced(state.data, counted, find, put))
         return Judgement(verdict=Verdict.APPLIES, changes=changes, writes={path: made})
-    if not todo and done == count:
+    if not counted.todo and counted.done == count:
         return Judgement(verdict=Verdict.UPSTREAM, changes=changes, detail=("its change is in the tree already",))
-    verdict = Verdict.PARTIAL if done and todo else Verdict.CONFLICT
-    detail = (
-        f"{path}: expected the text exactly {count} times, found it {todo} times and its replacement {done} times",
-    )
+    verdict = Verdict.PARTIAL if counted.done and counted.todo else Verdict.CONFLICT
+    times = f"found it {counted.todo} times and its replacement {counted.done} times"
+    detail = (f"{path}: expected the text exactly {count} times, {times}",)
     return Judgement(verdict=verdict, changes=changes, detail=detail)
-
-
-def _count_both(data: bytes, find: bytes, put: bytes) -> tuple[int, int]:
-    """How often the replacement stands in `data`, and how often the text outside of it.
-
-    A replacement may contain the text it replaces, or be contained in it: the longer one is
-    counted first, so that no byte is counted twice.
-    """
-    if not put:
-        return 0, data.count(find)
-    if len(put) >= len(find):
-        return data.count(put), sum(part.count(find) for part in data.split(put))
-    return sum(part.count(put) for part in data.split(find)), data.count(find)

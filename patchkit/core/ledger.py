@@ -3,8 +3,8 @@
     ledger.json   the stack's name, version and lock, its steps, each touched file before and after
     pristine/     the bytes of touched files before the first step, by sha256
     links/        touched files that have further hard links: one more link to the old inode
-    journal.json  only while a transaction runs, or after one was killed
     log           one line a change of the target
+    journal.json  only while a transaction runs, or after one was killed; *.tmp likewise
 
 The site directory itself is the lock (flock): taking it changes no byte and no mtime.
 
@@ -17,13 +17,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from patchkit.core.canonical import sealed, unsealed
+from patchkit.core.canonical import sealed, unsealed, want, want_kind, want_mode, want_sha256, want_texts
 from patchkit.core.errors import DriftError
-from patchkit.core.lockfile import FileChange
+from patchkit.core.lockfile import change_in
 from patchkit.core.paths import LEDGER_DIR, UnsafePathError, check_relative
-from patchkit.core.verdicts import Change
 
 if TYPE_CHECKING:
+    from patchkit.core.lockfile import FileChange
     from patchkit.core.tree import FileState
 
 FORMAT = 1
@@ -144,12 +144,12 @@ def kept_in(data: dict[str, Any] | None) -> Kept | None:
     if data is None:
         return None
     return Kept(
-        sha256=data["sha256"],
-        kind=data["kind"],
-        mode=int(data["mode"], 8),
-        uid=data["uid"],
-        gid=data["gid"],
-        xattrs=tuple(sorted(data["xattrs"].items())),
+        sha256=want_sha256(data["sha256"]),
+        kind=want_kind(data["kind"]),
+        mode=want_mode(data["mode"]),
+        uid=None if data["uid"] is None else want(int, data["uid"]),
+        gid=None if data["gid"] is None else want(int, data["gid"]),
+        xattrs=tuple(sorted((key, bytes.fromhex(value).hex()) for key, value in data["xattrs"].items())),
     )
 
 
@@ -169,33 +169,37 @@ def parse(text: bytes, name: str) -> Ledger:
 
 def _ledger_in(document: dict[str, Any]) -> Ledger:
     return Ledger(
-        image=document["image"],
-        version=document["stack"]["version"],
-        lock=document["stack"]["lock"],
-        stand_in=document["stand_in"],
-        pinned=document["pinned"],
-        steps=tuple(
-            LedgerStep(
-                id=step["id"],
-                spec=step["spec"],
-                upstream=step["upstream"],
-                changes=tuple(
-                    FileChange(path=safe(c["path"]), change=Change(c["change"]), source=c["source"])
-                    for c in step["changes"]
-                ),
-            )
-            for step in document["steps"]
-        ),
-        files={
-            safe(path): LedgerFile(
-                before=kept_in(file["before"]), after=kept_in(file["after"]), steps=tuple(file["steps"])
-            )
-            for path, file in document["files"].items()
-        },
-        dirs_created=tuple(safe(path) for path in document["dirs_created"]),
-        dirs_removed=tuple(
-            KeptDir(path=safe(d["path"]), mode=d["mode"], uid=d["uid"], gid=d["gid"]) for d in document["dirs_removed"]
-        ),
+        image=want(str, document["image"]),
+        version=want(int, document["stack"]["version"]),
+        lock=want(str, document["stack"]["lock"]),
+        stand_in=want(bool, document["stand_in"]),
+        pinned=want(bool, document["pinned"]),
+        steps=tuple(_step_in(step) for step in want(list, document["steps"])),
+        files={safe(path): _file_in(file) for path, file in document["files"].items()},
+        dirs_created=tuple(safe(path) for path in want_texts(document["dirs_created"])),
+        dirs_removed=tuple(_dir_in(directory) for directory in want(list, document["dirs_removed"])),
+    )
+
+
+def _step_in(step: dict[str, Any]) -> LedgerStep:
+    return LedgerStep(
+        id=want(str, step["id"]),
+        spec=want(str, step["spec"]),
+        upstream=want(bool, step["upstream"]),
+        changes=tuple(change_in(change) for change in want(list, step["changes"])),
+    )
+
+
+def _file_in(file: dict[str, Any]) -> LedgerFile:
+    return LedgerFile(before=kept_in(file["before"]), after=kept_in(file["after"]), steps=want_texts(file["steps"]))
+
+
+def _dir_in(directory: dict[str, Any]) -> KeptDir:
+    return KeptDir(
+        path=safe(want(str, directory["path"])),
+        mode=want(int, directory["mode"]) & 0o7777,
+        uid=want(int, directory["uid"]),
+        gid=want(int, directory["gid"]),
     )
 
 

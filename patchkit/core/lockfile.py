@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from patchkit.core.canonical import digest_of, sealed, unsealed
+from patchkit.core.canonical import digest_of, sealed, unsealed, want, want_kind, want_mode, want_sha256, want_texts
 from patchkit.core.errors import ConfigError
 from patchkit.core.paths import UnsafePathError, check_relative
 from patchkit.core.verdicts import Change
@@ -243,40 +243,58 @@ def parse(text: bytes, name: str) -> Lock:
 
 
 def _lock_in(document: dict[str, Any]) -> Lock:
-    image, stack = document["image"], document["stack"]
+    stack = document["stack"]
     return Lock(
         digest=document["digest"],
-        image=LockedImage(
-            name=image["name"],
-            reference=image["reference"],
-            digest=image["digest"],
-            platform=image["platform"],
-            site=tuple(_safe(path) for path in image["site"]),
-            identity_file=image["identity"]["file"] and _safe(image["identity"]["file"]),
-            identity_commit=image["identity"]["commit"],
+        image=_image_in(document["image"]),
+        version=want(int, stack["version"]),
+        governed=want(bool, stack["governed"]),
+        ungoverned_reason=want(str, stack["ungoverned_reason"]),
+        exact=want(bool, document["exact"]),
+        sources=tuple(
+            LockedSource(
+                spec=want(str, source["spec"]),
+                description=want(str, source["description"]),
+                commit=want(str, source["commit"]),
+            )
+            for source in want(list, document["sources"])
         ),
-        version=int(stack["version"]),
-        governed=bool(stack["governed"]),
-        ungoverned_reason=stack["ungoverned_reason"],
-        exact=bool(document["exact"]),
-        sources=tuple(LockedSource(**source) for source in document["sources"]),
-        inputs={str(path): str(digest) for path, digest in document["inputs"].items()},
-        versions=dict(stack["versions"]),
+        inputs={_safe(path): want_sha256(digest) for path, digest in document["inputs"].items()},
+        versions={str(int(version)): want(str, digest) for version, digest in stack["versions"].items()},
         support=_refs_in(document["support"]),
-        steps=tuple(_step_in(step) for step in document["steps"]),
+        steps=tuple(_step_in(step) for step in want(list, document["steps"])),
     )
 
 
-def _safe(path: str) -> str:
+def _image_in(image: dict[str, Any]) -> LockedImage:
+    identity = image["identity"]
+    return LockedImage(
+        name=want(str, image["name"]),
+        reference=want(str, image["reference"]),
+        digest=_text_or_none(image["digest"]),
+        platform=want(str, image["platform"]),
+        site=tuple(_safe(path) for path in want_texts(image["site"])),
+        identity_file=identity["file"] if identity["file"] == "" else _safe(identity["file"]),
+        identity_commit=want(str, identity["commit"]),
+    )
+
+
+def _text_or_none(value: object) -> str | None:
+    return None if value is None else want(str, value)
+
+
+def _safe(path: object) -> str:
     try:
-        return check_relative(path)
+        return check_relative(want(str, path))
     except UnsafePathError as error:
         raise ValueError(str(error)) from None
 
 
 def _refs_in(refs: dict[str, Any]) -> dict[str, FileRef | None]:
     return {
-        _safe(path): ref and FileRef(sha256=ref["sha256"], mode=int(ref["mode"], 8), kind=ref["kind"])
+        _safe(path): None
+        if ref is None
+        else FileRef(sha256=want_sha256(ref["sha256"]), mode=want_mode(ref["mode"]), kind=want_kind(ref["kind"]))
         for path, ref in refs.items()
     }
 
@@ -284,19 +302,52 @@ def _refs_in(refs: dict[str, Any]) -> dict[str, FileRef | None]:
 def _step_in(step: dict[str, Any]) -> LockedStep:
     touches = step["touches"]
     return LockedStep(
-        id=step["id"],
-        kind=step["kind"],
-        action=step["action"],
-        stage=step["stage"],
-        type=step["type"],
-        upstream=tuple(step["upstream"]),
-        reason=step["reason"],
-        unresolved=tuple(Unknown(**unknown) for unknown in step["unresolved"]),
-        input=step["input"] and LockedInput(**step["input"]),
-        touches=None if touches is None else tuple(touches),
-        changes=tuple(
-            FileChange(path=_safe(c["path"]), change=Change(c["change"]), source=c["source"]) for c in step["changes"]
+        id=want(str, step["id"]),
+        kind=want(str, step["kind"]),
+        action=_action_in(step),
+        stage=want(str, step["stage"]),
+        type=want(str, step["type"]),
+        upstream=want_texts(step["upstream"]),
+        reason=want(str, step["reason"]),
+        unresolved=tuple(
+            Unknown(what=want(str, fact["what"]), command=want(str, fact["command"]))
+            for fact in want(list, step["unresolved"])
         ),
+        input=_input_in(step["input"]),
+        touches=None if touches is None else tuple(_safe(path.rstrip("/")) and path for path in want_texts(touches)),
+        changes=tuple(change_in(change) for change in want(list, step["changes"])),
         before=_refs_in(step["before"]),
         after=_refs_in(step["after"]),
     )
+
+
+def _action_in(step: dict[str, Any]) -> dict[str, Any]:
+    """What the step does; where patchkit carries it out itself and every fact is known, checked."""
+    action: dict[str, Any] = want(dict, step["action"])
+    if step["unresolved"]:
+        return action
+    if step["kind"] == "patch":
+        _text_or_none(action["prefix"])
+        want_texts(action["paths"])
+        if want(int, action["strip"]) < 0:
+            raise ValueError(f"expected a number of leading path parts, found {action['strip']}")
+    elif step["kind"] == "replace":
+        _safe(action["path"])
+        want(int, action["count"])
+        want(str, action["with"]).encode("utf-8")
+        if not want(str, action["find"]).encode("utf-8"):
+            raise ValueError("expected a text to find, found none")
+    return action
+
+
+def _input_in(data: dict[str, Any] | None) -> LockedInput | None:
+    if data is None:
+        return None
+    path = None if data["path"] is None else _safe(data["path"])
+    return LockedInput(path=path, url=_text_or_none(data["url"]), sha256=want_sha256(data["sha256"]))
+
+
+def change_in(data: dict[str, Any]) -> FileChange:
+    """The `FileChange` of JSON data. Raises KeyError, TypeError or ValueError."""
+    source = None if data["source"] is None else _safe(data["source"])
+    return FileChange(path=_safe(data["path"]), change=Change(data["change"]), source=source)

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 from patchkit.core.errors import DriftError, IdentityError, PatchkitError, RefusedByMachineError
 from patchkit.core.lockfile import Lock, LockedStep
+from patchkit.core.paths import parents
 from patchkit.core.report import Report, StepReport
 from patchkit.core.selection import FILE_KINDS, require_resolved, select
-from patchkit.core.transaction import Transaction, is_interrupted, locked, read_ledger
+from patchkit.core.site import machine_says
+from patchkit.core.transaction import Transaction, is_interrupted, locked, read_ledger, read_pristine
 from patchkit.core.tree import UnreadableError
 from patchkit.core.verdicts import Outcome, Verdict
 
@@ -61,7 +63,8 @@ def apply(request: Request, target: Target) -> Report:
             repaired = transaction.recover()
         ledger = read_ledger(target.site)
         if ledger is None and not request.dry_run:
-            transaction.drop_bare_directory()
+            with machine_says(f"cannot change {target.site.path}; nothing was changed"):
+                transaction.drop_bare_directory()
         stand_in = check_identity(request.lock, target, ledger)
         report = base_report("apply", request.lock, target, stand_in, steps)
         report = replace(report, notes=(*request.notes, *((repaired,) if repaired else ())))
@@ -153,6 +156,8 @@ def drift(target: Target, ledger: Ledger) -> dict[str, str]:
     """The ledger's files that are not as patchkit left them: path to what is different."""
     found: dict[str, str] = {}
     for path, file in ledger.files.items():
+        if is_taken(ledger, path):
+            continue
         try:
             state = target.site.read(path)
         except UnreadableError as error:
@@ -166,6 +171,18 @@ def drift(target: Target, ledger: Ledger) -> dict[str, str]:
         elif not file.after.is_state(state):
             found[path] = _difference(file.after.kind, file.after.mode, file.after.sha256, state)
     return found
+
+
+def is_taken(ledger: Ledger, path: str) -> bool:
+    """Whether the stack removed the file `path` and put a directory of its own in its place, or a file
+    in the place of the directory it was in: then no file can be there."""
+    if ledger.files[path].after is not None:
+        return False
+    above = parents(path)
+    return any(
+        file.after is not None and (other in above or other.startswith(f"{path}/"))
+        for other, file in ledger.files.items()
+    )
 
 
 def _difference(kind: str, mode: int, sha256: str, state: object) -> str:
@@ -203,8 +220,9 @@ def drift_report(report: Report, ledger: Ledger, drifted: dict[str, str]) -> Rep
 
 
 def _is_current(ledger: Ledger, lock: Lock, steps: tuple[LockedStep, ...], stage: str | None) -> bool:
-    applied = [step.id for step in steps if step.kind in FILE_KINDS and stage in (None, step.stage)]
-    return ledger.lock == lock.digest and [step.id for step in ledger.steps] == applied
+    held = [step.id for step in ledger.steps]
+    meant = [s.id for s in steps if s.kind in FILE_KINDS and (stage in (None, s.stage) or s.id in held)]
+    return ledger.lock == lock.digest and held == meant
 
 
 def _unchanged(report: Report, ledger: Ledger) -> Report:
@@ -251,7 +269,8 @@ def revert(image: str, target: Target, *, force: bool = False) -> Report:
         repaired = transaction.recover()
         ledger = read_ledger(target.site)
         if ledger is None:
-            transaction.drop_bare_directory()
+            with machine_says(f"cannot change {target.site.path}; nothing was changed"):
+                transaction.drop_bare_directory()
             notes = ("nothing was applied here",) + ((repaired,) if repaired else ())
             return Report(command="revert", image=image, outcome=Outcome.UNCHANGED, target=target.label, notes=notes)
         if ledger.image != image:
@@ -294,25 +313,32 @@ def _ledger_report(command: str, target: Target, ledger: Ledger, repaired: str |
 def verify(lock: Lock, target: Target, only: tuple[str, ...] = ()) -> Report:
     """Compare the target with its ledger, and the ledger with the lock. Changes nothing.
 
-    Clean means: this stack, this version, this lock, every file as patchkit left it. Anything else
+    Clean means: this stack, this version, this lock, every file as patchkit left it and every
+    pristine file still there to be put back. Anything else
     is exit 4 (the report's `error`), named file by file and step by step.
     """
     steps = select(lock, only)
-    require_whole(target)
-    ledger = read_ledger(target.site)
+    with locked(target.site, shared=True):
+        require_whole(target)
+        ledger = read_ledger(target.site)
+        return _verify(lock, target, steps, ledger)
+
+
+def _verify(lock: Lock, target: Target, steps: tuple[LockedStep, ...], ledger: Ledger | None) -> Report:
+    stand_in = check_identity(lock, target, ledger)
     if ledger is None:
-        check_identity(lock, target, ledger)
-        report = base_report("verify", lock, target, target.managed and not lock.exact, steps)
+        report = base_report("verify", lock, target, stand_in, steps)
         error: PatchkitError = DriftError(
             f"{target.label}: the stack is not applied here", hint=f"patchkit apply --image {lock.image.name}"
         )
         return replace(report, outcome=Outcome.DRIFTED, error=error)
-    check_identity(lock, target, ledger)
     report = base_report("verify", lock, target, ledger.stand_in, steps)
     drifted = drift(target, ledger)
     if drifted:
         report = drift_report(report, ledger, drifted)
         return replace(report, outcome=Outcome.DRIFTED, notes=standing_notes(ledger, report))
+    for kept in {file.before for file in ledger.files.values() if file.before is not None}:
+        read_pristine(target.site, kept)
     report = _unchanged(report, ledger)
     if ledger.lock != lock.digest:
         error = DriftError(

@@ -15,6 +15,8 @@ from patchkit.core.tree import FileState, Overlay, Tree
 from patchkit.core.verdicts import GOOD, Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from patchkit.core.lockfile import FileChange, LockedStep
 
 
@@ -46,13 +48,15 @@ class Plan:
         return tuple(planned.step.id for planned in self.steps if path in planned.writes)
 
 
-def make_plan(steps: tuple[LockedStep, ...], tree: Tree, read_input: ReadInput, *, stage: str | None = None) -> Plan:
+def make_plan(
+    steps: tuple[LockedStep, ...], tree: Tree, read_input: ReadInput, *, stage: str | None = None, held: Collection[str] = ()
+) -> Plan:
     """Try `steps` in order on `tree`, which must be pristine. `stage` leaves the other stage's steps
-    for later. Raises ConfigError where an input is broken."""
+    for later, but for those `held` by the target already. Raises ConfigError where an input is broken."""
     overlay = Overlay(tree)
     planned: list[PlannedStep] = []
     for step in steps:
-        one = _plan_step(step, overlay, read_input, stage, planned)
+        one = _plan_step(step, overlay, read_input, None if step.id in held else stage, planned)
         planned.append(one)
     return Plan(steps=tuple(planned), final=dict(overlay.changes))
 

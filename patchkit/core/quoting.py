@@ -15,6 +15,7 @@ _SIMPLE = {
     ord('"'): ord('"'),
     ord("\\"): ord("\\"),
 }
+_LONGEST = 2 * 4096 + 64  # two paths as long as any system takes
 _STAMP = re.compile(rb" \d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?(?: [+-]\d{4})?$")
 
 
@@ -70,13 +71,14 @@ def strip_parts(name: bytes, strip: int) -> bytes | None:
         if cut is None:
             return None
         name = name[cut.end() :]
-    return name or None
+    return re.sub(rb"//+", b"/", name) or None
 
 
 def split_git_header(raw: bytes, strip: int) -> bytes | None:
     """The one name that `A B` behind `diff --git` stands for, where both are the same file.
 
     Unquoted names may hold spaces, so every split is tried; the halves must agree after stripping.
+    None where none does, or more than one that give different names.
     """
     if raw.startswith(b'"'):
         first = _quoted(raw)
@@ -88,12 +90,11 @@ def split_git_header(raw: bytes, strip: int) -> bytes | None:
     if raw.endswith(b'"'):
         at = raw.find(b' "')
         return _agree(raw[:at], unquote(raw[at + 1 :]), strip) if at > 0 else None
-    at = raw.find(b" ")
-    while at != -1:
-        if (name := _agree(raw[:at], raw[at + 1 :], strip)) is not None:
-            return name
-        at = raw.find(b" ", at + 1)
-    return None
+    if len(raw) > _LONGEST:
+        return None
+    spaces = [at for at, byte in enumerate(raw) if byte == 0x20]
+    names = {name for at in spaces if (name := _agree(raw[:at], raw[at + 1 :], strip)) is not None}
+    return names.pop() if len(names) == 1 else None
 
 
 def _agree(old: bytes, new: bytes | None, strip: int) -> bytes | None:
@@ -101,3 +102,15 @@ def _agree(old: bytes, new: bytes | None, strip: int) -> bytes | None:
         return None
     left, right = strip_parts(old, strip), strip_parts(new, strip)
     return left if left is not None and left == right else None
+
+
+def shown(path: str) -> str:
+    """A path for a person: what a terminal might act on, or cannot show, is escaped."""
+    text = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def readable(raw: bytes, limit: int = 200) -> str:
+    """Bytes of a diff's header line for a person, cut at `limit`."""
+    text = shown(raw.rstrip(b"\r").decode("utf-8", "surrogateescape"))
+    return text if len(text) <= limit else text[:limit] + "…"

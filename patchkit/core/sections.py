@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from patchkit.core.binary import apply_binary
-from patchkit.core.diffs import LINK_TYPE, Hunk, Section
 from patchkit.core.fit import Fit, merge, place, split_lines
+from patchkit.core.hunks import LINK_TYPE, Hunk, Section
+from patchkit.core.quoting import shown
 from patchkit.core.tree import LINK, REGULAR, FileState, Overlay, Tree, UnreadableError
 from patchkit.core.verdicts import Change
 
@@ -22,12 +23,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SectionResult:
-    """How one section went: `why` is empty where it fits; `missing` where its file is not there."""
+    """How one section went: `why` is empty where it fits; `missing` where its file is not there;
+    `same_file` whether the file is the very one that the diff was made from (None: the diff does not
+    say, or it was not asked)."""
 
     section: Section
     fits: tuple[Fit, ...] = ()
     why: str = ""
     missing: bool = False
+    same_file: bool | None = None
 
     @property
     def ok(self) -> bool:
@@ -55,10 +59,12 @@ def apply_sections(sections: tuple[Section, ...], tree: Tree) -> tuple[Overlay, 
     result = Overlay(tree)
     reports: list[SectionResult] = []
     context_free = _is_context_free(sections)
-    for commit in dict.fromkeys(section.commit for section in sections):
-        group = [section for section in sections if section.commit == commit]
+    groups: dict[int, list[Section]] = {}
+    for section in sections:
+        groups.setdefault(section.commit, []).append(section)
+    for group in groups.values():
         step = _Commit(Overlay(result), group, context_free)
-        reports += [step.carry_out(section) for section in group]
+        reports += step.carry_out_all(group)
         for path, state in step.after.changes.items():
             result.write(path, state)
     return result, reports
@@ -91,7 +97,7 @@ def _reverse_one(section: Section) -> Section:
 def _is_context_free(sections: tuple[Section, ...]) -> bool:
     """Whether the diff was made with -U0: no hunk of a changed file has a context line."""
     hunks = [h for s in sections if s.change not in (Change.ADDED, Change.DELETED) for h in s.hunks]
-    return bool(hunks) and all(mark != b" " for hunk in hunks for mark, _ in hunk.lines)
+    return bool(hunks) and not any(hunk.has_context for hunk in hunks)
 
 
 def blob_id(data: bytes) -> str:
@@ -113,19 +119,31 @@ class _Commit:
         self.after = after
         self.before = after.below
         self.context_free = context_free
-        self.vacated = {s.old for s in group if s.old is not None and s.change in (Change.RENAMED, Change.DELETED)}
+        self.moved = {s.old for s in group if s.change is Change.RENAMED}
+        self.vacated = self.moved | {s.old for s in group if s.change is Change.DELETED or s.undone}
+        self.same_file: bool | None = None  # of the section in hand
         self.written: set[str] = set()
+        self.taken: set[str] = set()  # written by a rename, copy or creation: no longer what was there
+
+    def carry_out_all(self, group: list[Section]) -> list[SectionResult]:
+        """One result a section, in order. A copy is undone last: its source must have been undone by then."""
+        found = {id(section): self.carry_out(section) for section in sorted(group, key=lambda s: s.undone)}
+        return [found[id(section)] for section in group]
 
     def carry_out(self, section: Section) -> SectionResult:
+        self.same_file = None
         try:
             fits = self._dispatch(section)
         except _MisfitError as misfit:
-            return SectionResult(section=section, fits=misfit.fits, why=misfit.why, missing=misfit.missing)
+            why, missing = misfit.why, misfit.missing
+            return SectionResult(section=section, fits=misfit.fits, why=why, missing=missing, same_file=self.same_file)
         except UnreadableError as error:
             return SectionResult(section=section, why=str(error))
-        if section.new is not None:
+        if section.new is not None and not section.undone:
             self.written.add(section.new)
-        return SectionResult(section=section, fits=tuple(fits))
+            if section.old != section.new:
+                self.taken.add(section.new)
+        return SectionResult(section=section, fits=tuple(fits), same_file=self.same_file)
 
     def _dispatch(self, section: Section) -> list[Fit]:
         if section.undone:
@@ -145,24 +163,31 @@ class _Commit:
         if git_mode is not None and (git_mode == LINK_TYPE) != (state.kind == LINK):
             found, expected = _kind(state.kind), _kind(LINK if git_mode == LINK_TYPE else REGULAR)
             raise _MisfitError(f"expected {expected}, found {found}")
-        if git_mode is None and state.kind == LINK:
+        return state
+
+    def _editable(self, tree: Tree, path: str, section: Section) -> FileState:
+        """The file that a section's hunks are for: a link only where the diff says that it is one."""
+        state = self._current(tree, path, section.old_mode)
+        if section.old_mode is None and state.kind == LINK and section.hunks:
             raise _MisfitError(f"expected {_kind(REGULAR)}, found {_kind(LINK)}")
         return state
 
     def _add(self, section: Section) -> list[Fit]:
         assert section.new is not None
-        if self.after.read(section.new) is not None:
+        vacant = section.new in self.moved and section.new not in self.written
+        if not vacant and self.after.read(section.new) is not None:
             raise _MisfitError("the diff creates this file, but it is there already")
-        for hunk in section.hunks:
-            if hunk.old:
-                raise _MisfitError("the diff creates this file, but its hunk expects lines in it")
-        data = self._binary(section, b"") if section.binary else b"".join(_new(section.hunks))
+        if any(b" " in hunk.marks or b"-" in hunk.marks for hunk in section.hunks):
+            raise _MisfitError("the diff creates this file, but its hunk expects lines in it")
+        if len(section.hunks) > 1:
+            raise _MisfitError("the diff creates this file, but in more than one hunk")
+        data = self._binary(section, b"") if section.binary else _created(section)
         self.after.write(section.new, _fresh(section, data))
         return []
 
     def _delete(self, section: Section) -> list[Fit]:
         assert section.old is not None
-        state = self._current(self.after, section.old, section.old_mode)
+        state = self._editable(self.after, section.old, section)
         left, fits = self._content(section, state.data)
         if left:
             raise _MisfitError("the diff deletes this file, but it holds more than the diff knows", fits=fits)
@@ -172,10 +197,10 @@ class _Commit:
     def _move(self, section: Section) -> list[Fit]:
         assert section.old is not None
         assert section.new is not None
-        state = self._current(self.before, section.old, section.old_mode)
+        state = self._editable(self.before, section.old, section)
         occupied = self.after.read(section.new) is not None and section.new not in self.vacated
         if occupied and section.new != section.old:
-            raise _MisfitError(f"the diff makes this file from {section.old}, but it is there already")
+            raise _MisfitError(f"the diff makes this file from {shown(section.old)}, but it is there already")
         data, fits = self._content(section, state.data)
         self.after.write(section.new, _changed(section, state, data))
         if section.change is Change.RENAMED and section.old not in self.written and section.old != section.new:
@@ -186,9 +211,11 @@ class _Commit:
         assert section.old is not None
         assert section.new is not None
         if section.may_create and self.after.read(section.old) is None:
-            self.after.write(section.new, _fresh(section, b"".join(_new(section.hunks))))
+            self.after.write(section.new, _fresh(section, _created(section)))
             return []
-        state = self._current(self.after, section.old, section.old_mode)
+        # a file that another section moved away and this one rewrites (git diff -B -M)
+        moved = section.old in self.moved and section.old not in self.written
+        state = self._editable(self.before if moved else self.after, section.old, section)
         expected = section.old_mode if section.change is Change.MODE else None
         if expected is not None and (state.mode ^ expected) & 0o100:
             raise _MisfitError(f"expected mode {expected & 0o777:o}, found {state.mode:o}")
@@ -200,12 +227,14 @@ class _Commit:
         """A copy turned round: the copy must be its source plus the hunks, and goes away."""
         assert section.old is not None
         assert section.new is not None
-        state = self._current(self.after, section.old, section.old_mode)
-        source = self._current(self.before, section.new, section.new_mode)
+        rewritten = section.old in self.written and section.old not in self.taken
+        state = self._editable(self.after if rewritten else self.before, section.old, section)
+        source = self._current(self.after, section.new, section.new_mode)
         data, fits = self._content(section, state.data)
         if data != source.data:
-            raise _MisfitError(f"the file is there, but not as a copy of {section.new}", fits=fits)
-        self.after.write(section.old, None)
+            raise _MisfitError(f"the file is there, but not as a copy of {shown(section.new)}", fits=fits)
+        if section.old not in self.taken:
+            self.after.write(section.old, None)
         return fits
 
     def _content(self, section: Section, data: bytes) -> tuple[bytes, list[Fit]]:
@@ -214,14 +243,15 @@ class _Commit:
             return self._binary(section, data), []
         if not section.hunks:
             return data, []
-        return _text(section, data, self.context_free)
+        self.same_file = is_blob(data, section.old_blob)
+        return _text(section, data, self.same_file, self.context_free)
 
     def _binary(self, section: Section, data: bytes) -> bytes:
         known = is_blob(data, section.old_blob)
         if known is False and section.old is not None:
             raise _MisfitError(f"expected the bytes of blob {section.old_blob}, found blob {blob_id(data)}")
         if section.binary is None:
-            if known is None:
+            if known is None or section.new is not None:
                 raise _MisfitError("the diff holds no data for this direction of the binary change")
             return b""
         if known is None and section.old is not None and not section.binary.delta and section.binary_back is None:
@@ -245,13 +275,13 @@ class _Commit:
             raise _MisfitError("the file's bytes are not the ones that the binary change replaces")
 
 
-def _text(section: Section, data: bytes, context_free: bool) -> tuple[bytes, list[Fit]]:
+def _text(section: Section, data: bytes, same: bool | None, context_free: bool) -> tuple[bytes, list[Fit]]:
     lines = split_lines(data)
-    same = is_blob(data, section.old_blob)
     fits = place(section.hunks, lines, context_free=context_free, same_file=same)
     if section.crlf_header and any(fit.index is None for fit in fits):
         # the whole diff was turned into CRLF on its way; the file was not
-        bare = place(tuple(_without_cr(h) for h in section.hunks), lines, context_free=context_free, same_file=same)
+        stripped = tuple(_without_cr(hunk) for hunk in section.hunks)
+        bare = place(stripped, lines, context_free=context_free, same_file=same)
         if all(fit.index is not None for fit in bare):
             fits = bare
     bad = [fit for fit in fits if fit.index is None]
@@ -262,8 +292,7 @@ def _text(section: Section, data: bytes, context_free: bool) -> tuple[bytes, lis
 
 
 def _without_cr(hunk: Hunk) -> Hunk:
-    lines = tuple((mark, _bare(text)) for mark, text in hunk.lines)
-    return replace(hunk, lines=lines)
+    return replace(hunk, texts=tuple(_bare(text) for text in hunk.texts))
 
 
 def _bare(text: bytes) -> bytes:
@@ -272,8 +301,16 @@ def _bare(text: bytes) -> bytes:
     return text[:-1] if text.endswith(b"\r") else text
 
 
-def _new(hunks: tuple[Hunk, ...]) -> list[bytes]:
-    return [line for hunk in hunks for line in hunk.new]
+def _created(section: Section) -> bytes:
+    """The content of a file that the diff creates. Where the whole diff was turned into CRLF on its
+    way, the blob name tells whether the file was, too; without it the diff is taken at its word."""
+    texts = [text for hunk in section.hunks for text in hunk.new]
+    data = b"".join(texts)
+    if section.crlf_header:
+        bare = b"".join(_bare(text) for text in texts)
+        if is_blob(bare, section.new_blob):
+            return bare
+    return data
 
 
 def _fresh(section: Section, data: bytes) -> FileState:

@@ -7,14 +7,13 @@ site, so that no symbolic link, in the target or made by an earlier step, leads 
 from __future__ import annotations
 
 import errno
-import glob
 import os
 import stat
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from patchkit.core.errors import ConfigError, RefusedByMachineError
+from patchkit.core.errors import ConfigError, DriftError, RefusedByMachineError
 from patchkit.core.tree import LINK, FileState, UnreadableError
 
 if TYPE_CHECKING:
@@ -27,19 +26,24 @@ _NOT_THERE = (errno.ENOENT, errno.ENOTDIR)
 
 @contextmanager
 def machine_says(doing: str) -> Iterator[None]:
-    """Turn an OSError inside into a RefusedByMachineError that says what was being done."""
+    """Turn an OSError inside into a RefusedByMachineError that says what was being done and to which
+    file, and an UnreadableError into a DriftError."""
     try:
         yield
+    except UnreadableError as error:
+        raise DriftError(f"{doing}: {error}", hint="put back what was there, then run it again") from error
     except OSError as error:
         reason = error.strerror or str(error)
+        where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
         hints = {
             errno.ENOSPC: "free some space, then run the same command again",
+            errno.EDQUOT: "free some space, then run the same command again",
             errno.EROFS: "the file system is read-only: apply in a writable container or copy of it",
             errno.EACCES: "run it as the owner of the files, or as root",
             errno.EPERM: "run it as the owner of the files, or as root",
         }
         hint = hints.get(error.errno or 0, "")
-        raise RefusedByMachineError(f"{doing}: {reason}", hint=hint) from error
+        raise RefusedByMachineError(f"{doing}: {where}{reason}", hint=hint) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,13 +61,13 @@ def resolve_site(root: str, patterns: tuple[str, ...]) -> str | None:
     """The site below `root` as an absolute path: the one directory that one of `patterns` (relative,
     globs allowed) names, links resolved as inside a chroot. None where none is there.
 
-    Raises ConfigError where several match: which one is meant is for a person to say.
+    Raises ConfigError where several match: which one is meant is for a person to say; OSError where
+    a directory on the way cannot be read.
     """
     found: list[str] = []
     for pattern in patterns:
-        hits = glob.glob(os.path.join(glob.escape(root), pattern)) if glob.has_magic(pattern) else None
-        for hit in sorted(hits) if hits is not None else [os.path.join(root, pattern)]:
-            real = resolve_beneath(root, os.path.relpath(hit, root))
+        for hit in _expand(root, pattern):
+            real = resolve_beneath(root, hit)
             if real is not None and os.path.isdir(real) and real not in found:
                 found.append(real)
     if len(found) > 1:
@@ -74,28 +78,51 @@ def resolve_site(root: str, patterns: tuple[str, ...]) -> str | None:
     return found[0] if found else None
 
 
+def _expand(root: str, pattern: str) -> list[str]:
+    """The paths that a glob names below `root`; its links, too, lead nowhere but below the root."""
+    heads = [""]
+    for part in pattern.split("/"):
+        if not any(c in part for c in "*?["):
+            heads = [f"{head}/{part}" for head in heads]
+            continue
+        from fnmatch import fnmatchcase  # most sites are no globs
+
+        above = [(head, resolve_beneath(root, head)) for head in heads]
+        heads = [
+            f"{head}/{name}"
+            for head, real in above
+            if real is not None and os.path.isdir(real)
+            for name in sorted(os.listdir(real))
+            if fnmatchcase(name, part) and (not name.startswith(".") or part.startswith("."))
+        ]
+    return heads
+
+
 def resolve_beneath(root: str, path: str) -> str | None:
-    """`path` below `root` with links resolved as if `root` were `/`; None where a loop or `..` leaves it."""
+    """`path` below `root` with links resolved as if `root` were `/` (so that `..` and absolute links
+    stay inside); None for a loop of links."""
     root = os.path.realpath(root)
     pending = [part for part in path.split("/") if part not in ("", ".")][::-1]
     done: list[str] = []
-    for _ in range(256):
-        if not pending:
-            return os.path.join(root, *done)
+    links = 0
+    while pending:
         part = pending.pop()
         if part == "..":
             if done:
                 done.pop()
             continue
         here = os.path.join(root, *done, part)
-        if os.path.islink(here):
-            target = os.readlink(here)
-            if target.startswith("/"):
-                done = []
-            pending += [step for step in target.split("/") if step not in ("", ".")][::-1]
-        else:
+        if not os.path.islink(here):
             done.append(part)
-    return None
+            continue
+        links += 1
+        if links > 40:  # as the kernel counts
+            return None
+        target = os.readlink(here)
+        if target.startswith("/"):
+            done = []
+        pending += [step for step in target.split("/") if step not in ("", ".")][::-1]
+    return os.path.join(root, *done)
 
 
 class Site:
@@ -134,6 +161,9 @@ class Site:
                 os.close(fd)
                 fd = deeper
             yield fd, name
+        except OSError as error:  # calls by descriptor do not know the file's name
+            error.filename, error.filename2 = f"{self.path}/{path}", None
+            raise
         finally:
             os.close(fd)
 
@@ -173,9 +203,7 @@ class Site:
         try:
             with self.parent(path) as (fd, name):
                 status = os.lstat(name, dir_fd=fd)
-                names = f"/proc/self/fd/{fd}/{name}"
-                keys = sorted(os.listxattr(names, follow_symlinks=False)) if _HAS_XATTRS else []
-                xattrs = tuple((key, os.getxattr(names, key, follow_symlinks=False)) for key in keys)
+                xattrs = _xattrs(fd, name) if stat.S_ISREG(status.st_mode) else ()
         except OSError as error:
             if error.errno in _NOT_THERE:
                 return None
@@ -189,7 +217,16 @@ class Site:
         )
 
 
-_HAS_XATTRS = hasattr(os, "listxattr")
+def _xattrs(fd: int, name: str) -> tuple[tuple[str, bytes], ...]:
+    handle = os.open(name, _FILE, dir_fd=fd)
+    try:
+        return tuple((key, os.getxattr(handle, key)) for key in sorted(os.listxattr(handle)))
+    except OSError as error:
+        if error.errno == errno.ENOTSUP:  # a file system without them
+            return ()
+        raise
+    finally:
+        os.close(handle)
 
 
 def read_at(fd: int, name: str) -> FileState | None:

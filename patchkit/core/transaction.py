@@ -11,51 +11,41 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import os
-import time
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from patchkit.core import files
-from patchkit.core.canonical import sealed, unsealed
-from patchkit.core.errors import BusyError, DriftError
-from patchkit.core.ledger import LEDGER, Kept, KeptDir, Ledger, kept_in, kept_out, parse, render, safe
-from patchkit.core.paths import LEDGER_DIR, parents
+from patchkit.core.errors import BusyError, DriftError, PatchkitError, RefusedByMachineError
+from patchkit.core.ledger import LEDGER, Kept, Ledger, parse, render
+from patchkit.core.paths import LEDGER_DIR
 from patchkit.core.site import Site, machine_says
 from patchkit.core.tree import REGULAR, FileState, UnreadableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from patchkit.core.journal import Journal
+    from patchkit.core.layout import Layout, Operation
+
 JOURNAL = f"{LEDGER_DIR}/journal.json"
-_NEXT = f"{LEDGER_DIR}/ledger.next.json"
 _PRISTINE = f"{LEDGER_DIR}/pristine"
 _LINKS = f"{LEDGER_DIR}/links"
 _LOG = f"{LEDGER_DIR}/log"
 _ANEW = "take the tree from the image anew and apply to that"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
-    """One file's change: from what is on disk (`before`) to `after` with the bytes `data`."""
-
-    path: str
-    before: Kept | None
-    after: Kept | None
-    data: bytes = b""
-
-
 @contextmanager
-def locked(site: Site) -> Iterator[None]:
-    """Hold the target. Raises BusyError where another run does."""
-    try:
-        fcntl.flock(site.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise BusyError(
-            f"{site.path}: another run of patchkit is at work on this target",
-            hint="wait for it to end, then run the same command again",
-        ) from None
+def locked(site: Site, *, shared: bool = False) -> Iterator[None]:
+    """Hold the target: alone, or `shared` with other readers. Raises BusyError where another run does."""
+    with machine_says(f"cannot lock {site.path}"):
+        try:
+            fcntl.flock(site.fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BusyError(
+                f"{site.path}: another run of patchkit is at work on this target",
+                hint="wait for it to end, then run the same command again",
+            ) from None
     try:
         yield
     finally:
@@ -64,8 +54,15 @@ def locked(site: Site) -> Iterator[None]:
 
 def read_ledger(site: Site) -> Ledger | None:
     """The target's ledger; None where nothing was applied. Raises DriftError where it was tampered with."""
-    state = _own_file(site, LEDGER)
-    return None if state is None else parse(state, f"{site.path}/{LEDGER}")
+    text = _own_file(site, LEDGER)
+    if text is not None:
+        return parse(text, f"{site.path}/{LEDGER}")
+    if files.entries(site, _PRISTINE) and not is_interrupted(site):
+        raise DriftError(
+            f"{site.path}/{LEDGER}: it is gone, but the pristine files it speaks of are still kept beside it",
+            hint=f"put it back; or {_ANEW}",
+        )
+    return None
 
 
 def read_pristine(site: Site, kept: Kept) -> bytes:
@@ -74,10 +71,7 @@ def read_pristine(site: Site, kept: Kept) -> bytes:
     data = _own_file(site, path)
     if data is None or FileState(data=data).sha256 != kept.sha256:
         found = "it is gone" if data is None else "its bytes were changed"
-        raise DriftError(
-            f"{site.path}/{path}: the ledger's copy of a pristine file: {found}",
-            hint="take the tree from the image anew and apply to that",
-        )
+        raise DriftError(f"{site.path}/{path}: the ledger's copy of a pristine file: {found}", hint=_ANEW)
     return data
 
 
@@ -97,17 +91,6 @@ def _own_file(site: Site, path: str) -> bytes | None:
     return None if state is None else state.data
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Layout:
-    """Where everything of one change goes: directories to make and to remove, the temporary file of
-    each path that is written, and the kept hard link of each path that is renamed back."""
-
-    creates: tuple[KeptDir, ...]
-    removes: tuple[KeptDir, ...]
-    temps: dict[str, str]
-    relinks: dict[str, str]
-
-
 class Transaction:
     """One change of a target, to be made while it is `locked`."""
 
@@ -121,42 +104,31 @@ class Transaction:
 
         Raises DriftError where somebody changed a file in between: then nothing is touched.
         """
-        name = f"{self.site.path}/{JOURNAL}"
         text = _own_file(self.site, JOURNAL)
         if text is None:
             return None
-        try:
-            journal = unsealed(text)
-            with machine_says(f"cannot repair {self.site.path} after an interrupted run"):
-                if journal["phase"] == "prepare":
-                    self._undo(journal)
-                    return "an interrupted run was undone"
-                self._check_unchanged(journal)
-                self._carry_out(journal)
-                return "an interrupted run was finished"
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DriftError(f"{name}: it is no whole journal: {error}", hint=_ANEW) from None
+        from patchkit.core.journal import PREPARE, parse  # only after a kill
+        from patchkit.core.repair import check_redo
 
-    def _check_unchanged(self, journal: dict[str, Any]) -> None:
-        for op in journal["ops"]:
-            path = safe(op["path"])
-            state = self.site.read(path)
-            expected = (kept_in(op["before"]), kept_in(op["after"]))
-            if not any(state is None if kept is None else kept.is_state(state) for kept in expected):
-                raise DriftError(
-                    f"{self.site.path}/{path}: an interrupted run was about to change this file,"
-                    " and somebody else has changed it since",
-                    hint="put the file back as it was before or after that run, then run the same command again",
-                )
+        journal = parse(text, f"{self.site.path}/{JOURNAL}")
+        with machine_says(f"cannot repair {self.site.path} after an interrupted run"):
+            if journal.phase == PREPARE:
+                self._undo(journal)
+                return "an interrupted run was undone"
+            check_redo(self.site, journal)
+            self._carry_out(journal)
+            return "an interrupted run was finished"
 
-    def _undo(self, journal: dict[str, Any]) -> None:
-        for temp in journal["temps"]:
-            files.remove(self.site, safe(temp))
-        for directory in reversed(journal["dirs"]):
-            files.remove_dir(self.site, safe(directory))
-        files.remove(self.site, _NEXT)
-        self._forget_unused(read_ledger(self.site))
+    def _undo(self, journal: Journal) -> None:
+        ledger = read_ledger(self.site)
+        for entry in journal.entries:
+            if entry.temp is not None:
+                files.remove(self.site, entry.temp)
+        for directory in reversed(journal.temp_dirs):
+            files.remove_dir(self.site, directory)
+        self._forget_unused(ledger)
         files.remove(self.site, JOURNAL)
+        files.sync_dirs(self.site, [JOURNAL])
         self.drop_bare_directory()
 
     # -- change
@@ -167,166 +139,165 @@ class Transaction:
         `new`'s record of directories is completed here. Raises RefusedByMachineError where the
         machine refuses; before the commit point the tree is then as it was.
         """
-        layout = self._layout(operations, old)
-        if new is not None:
-            new = _with_dirs(new, old, layout)
-        prepare = {
-            "phase": "prepare",
-            "temps": sorted(layout.temps.values()),
-            "dirs": [directory.path for directory in layout.creates],
-        }
+        from patchkit.core.journal import PREPARE, Entry, Journal
+        from patchkit.core.journal import render as render_journal
+        from patchkit.core.layout import lay_out
+
         with machine_says(f"cannot change {self.site.path}; nothing was changed"):
+            layout = lay_out(self.site, operations, old, new)
+            if new is not None:
+                new = replace(new, dirs_created=layout.created, dirs_removed=layout.removed)
+            ledger = "" if new is None else render(new)
+            journal = Journal(
+                phase=PREPARE,
+                entries=tuple(
+                    Entry(path=op.path, before=op.before, after=op.after, temp=layout.temps.get(op.path))
+                    for op in operations
+                ),
+                temp_dirs=tuple(temp for temp, _ in layout.new_dirs),
+                moves=layout.moves,
+                rmdirs=layout.rmdirs,
+                ledger=hashlib.sha256(ledger.encode("ascii")).hexdigest() if ledger else "",
+            )
             try:
                 self._make_own_dirs()
-                self._write_own(JOURNAL, sealed(prepare))
+                self._stage_own(JOURNAL, render_journal(journal).encode("ascii"))
+                self._put_own(JOURNAL)
                 self._prepare(operations, old, new, layout)
-                journal = _commit_journal(operations, new, layout, log)
-                self._write_own(JOURNAL, sealed(journal))
-            except BaseException:
-                self._undo(prepare)
+                if new is not None:
+                    self._stage_own(LEDGER, ledger.encode("ascii"))
+                    self._stage_own(_LOG, (_own_file(self.site, _LOG) or b"") + _log_line(log))
+                self._stage_own(JOURNAL, render_journal(journal.committed()).encode("ascii"))
+                self._require_unchanged(operations)
+            except BaseException as error:
+                self._undo_after(error, journal)
                 raise
         with machine_says(f"the change of {self.site.path} was interrupted; run the same command again to finish it"):
+            self._put_own(JOURNAL)  # the commit point
             self._carry_out(journal)
 
-    def _prepare(self, operations: list[Operation], old: Ledger | None, new: Ledger | None, layout: _Layout) -> None:
-        for directory in layout.creates:
-            owner = (directory.uid, directory.gid) if directory.uid >= 0 else (None, None)
-            files.make_dir(self.site, directory.path, directory.mode, *owner)
+    def _undo_after(self, error: BaseException, journal: Journal) -> None:
+        """Undo a failed prepare phase. Where that fails, too, both reasons are told and the journal
+        stays: the next run undoes the rest."""
+        try:
+            self._undo(journal)
+        except (OSError, PatchkitError, UnreadableError) as second:
+            raise RefusedByMachineError(
+                f"{self.site.path}: {error or type(error).__name__}; no file was changed",
+                f"{self.site.path}: temporary files are left behind: {second}",
+                hint="run the same command again: it removes them",
+            ) from error
+
+    def _prepare(self, operations: list[Operation], old: Ledger | None, new: Ledger | None, layout: Layout) -> None:
         known = old.files if old is not None else {}
+        for op in operations:
+            files.require_removable(self.site, op.path)
+            for entry in files.bytecode(self.site, op.path):
+                files.require_removable(self.site, entry)
+        for temp, _ in layout.new_dirs:
+            files.make_dir(self.site, temp, 0o700)
         for op in operations:
             if new is not None and op.path in new.files and op.path not in known:
                 self._keep_pristine(op.path, new.files[op.path].before)
-            if op.path in layout.temps:
-                assert op.after is not None
-                files.write_new(self.site, layout.temps[op.path], op.data, op.after)
-        if new is not None:
-            self._write_own(_NEXT, render(new))
-        files.sync_dirs(self.site, [*layout.temps.values(), f"{_PRISTINE}/", f"{_LINKS}/", f"{LEDGER_DIR}/"])
+            if op.after is not None:
+                self._write_temp(op, op.after, layout.temps[op.path])
+        for temp, like in reversed(layout.new_dirs):
+            mode, uid, gid = (0o755, None, None) if like is None else (like.mode, like.uid, like.gid)
+            files.dress_dir(self.site, temp, mode, uid, gid)
+        written = [*layout.temps.values(), *(temp for temp, _ in layout.new_dirs)]
+        files.sync_dirs(self.site, [*written, f"{_PRISTINE}/", f"{_LINKS}/"])
+
+    def _write_temp(self, op: Operation, after: Kept, temp: str) -> None:
+        """The new form of `op.path`; where a hard link of just that file was kept, it is the file."""
+        kept_link = _link_name(op.path)
+        state = self.site.read(kept_link)
+        if state is not None and files.kept(state, self.site.meta(kept_link)) == after:
+            files.link(self.site, kept_link, temp)
+        else:
+            files.write_new(self.site, temp, op.data, after)
 
     def _keep_pristine(self, path: str, before: Kept | None) -> None:
         """Copy the bytes of `path` into the ledger; a file with more hard links keeps one there."""
         if before is None:
             return
         state = self.site.read(path)
-        if not before.is_state(state):
-            raise DriftError(f"{self.site.path}/{path}: it changed while patchkit was at work", hint="run it again")
-        assert state is not None
+        if state is None or not before.is_state(state):
+            raise self._changed_meanwhile(path)
         target = f"{_PRISTINE}/{before.sha256}"
         if self.site.lstat(target) is None:
             files.write_new(self.site, target, state.data, Kept(sha256=before.sha256, kind=REGULAR, mode=0o644))
+        else:
+            read_pristine(self.site, before)
         meta = self.site.meta(path)
         if before.kind == REGULAR and meta is not None and meta.links > 1:
-            files.make_dir(self.site, _LINKS, 0o755, None, None)
+            files.make_dir(self.site, _LINKS)
             files.remove(self.site, _link_name(path))
             files.link(self.site, path, _link_name(path))
 
-    def _carry_out(self, journal: dict[str, Any]) -> None:
+    def _require_unchanged(self, operations: list[Operation]) -> None:
+        """The last look before the commit: what will be replaced is what the plan was made from."""
+        for op in operations:
+            try:
+                state = self.site.read(op.path)
+            except UnreadableError:
+                state = None  # the file is under another file, or a directory: neither is `op.before`
+            if (state is not None) if op.before is None else not op.before.is_state(state):
+                raise self._changed_meanwhile(op.path)
+
+    def _changed_meanwhile(self, path: str) -> DriftError:
+        return DriftError(
+            f"{self.site.path}/{path}: somebody changed it while patchkit was at work; nothing was changed",
+            hint="run it again",
+        )
+
+    def _carry_out(self, journal: Journal) -> None:
         """From the commit point on; every part may be done twice."""
-        ops = journal["ops"]
-        for op in ops:
-            if op["after"] is None:
-                files.remove(self.site, safe(op["path"]))
-                files.remove_bytecode(self.site, op["path"])
-        for directory in journal["rmdirs"]:
-            files.remove_dir(self.site, safe(directory))
-        for op in ops:
-            self._put_in_place(op["temp"], safe(op["path"]))
-        for op in ops:
-            files.remove_bytecode(self.site, op["path"])
-        files.sync_dirs(self.site, [op["path"] for op in ops])
-        if journal["ledger"]:
-            if self.site.lstat(_NEXT) is not None:
-                files.replace(self.site, _NEXT, LEDGER)
-            self._append_log(journal["log"])
+        for entry in journal.entries:
+            if entry.after is None and not files.is_dir(self.site, entry.path):
+                files.remove(self.site, entry.path)
+                files.remove_bytecode(self.site, entry.path)
+        for directory in journal.rmdirs:
+            files.remove_dir(self.site, directory)
+        for temp, path in journal.moves:
+            if self.site.lstat(temp) is not None:
+                files.replace(self.site, temp, path)
+        for entry in journal.entries:
+            files.remove_bytecode(self.site, entry.path)
+        removed = [entry.path for entry in journal.entries if entry.after is None]
+        files.sync_dirs(self.site, [*removed, *journal.rmdirs, *(path for _, path in journal.moves)])
+        if journal.ledger:
+            self._put_own(LEDGER)
+            self._put_own(_LOG)
         else:
             files.remove(self.site, LEDGER)
             files.remove(self.site, _LOG)
-        files.sync_dirs(self.site, [LEDGER])
+            files.sync_dirs(self.site, [LEDGER])
         self._forget_unused(read_ledger(self.site))
         files.remove(self.site, JOURNAL)
         files.sync_dirs(self.site, [JOURNAL])
-        if not journal["ledger"]:
+        if not journal.ledger:
             self.drop_bare_directory()
-
-    def _put_in_place(self, temp: str | None, path: str) -> None:
-        if temp is None or self.site.lstat(temp) is None:
-            return  # a removal, or done before the kill
-        if temp.startswith(f"{_LINKS}/"):
-            files.touch(self.site, temp)
-        files.replace(self.site, temp, path)
-
-    # -- directories
-
-    def _layout(self, operations: list[Operation], old: Ledger | None) -> _Layout:
-        gone = {kept_dir.path: kept_dir for kept_dir in (old.dirs_removed if old is not None else ())}
-        creates: dict[str, KeptDir] = {}
-        for op in operations:
-            if op.after is None:
-                continue
-            for directory in reversed(parents(op.path)):
-                if directory not in creates and not files.is_dir(self.site, directory):
-                    creates[directory] = gone.get(directory, KeptDir(path=directory, mode=0o755, uid=-1, gid=-1))
-        temps, relinks = {}, {}
-        for number, op in enumerate(operations):
-            if op.after is None:
-                continue
-            if self._can_relink(op):
-                relinks[op.path] = _link_name(op.path)
-            else:
-                temps[op.path] = f"{op.path.rpartition('/')[0]}/.patchkit-{number}.tmp".lstrip("/")
-        return _Layout(
-            creates=tuple(creates.values()), removes=tuple(self._emptied(operations)), temps=temps, relinks=relinks
-        )
-
-    def _can_relink(self, op: Operation) -> bool:
-        """Whether the hard link kept for `op.path` is just what `op` is to put back."""
-        name = _link_name(op.path)
-        state = self.site.read(name)
-        if op.after is None or not op.after.is_state(state):
-            return False
-        assert state is not None
-        return files.kept(state, self.site.meta(name)) == op.after
-
-    def _emptied(self, operations: list[Operation]) -> list[KeptDir]:
-        """The directories that the operations leave empty, innermost first, with what they are."""
-        leaving = {op.path for op in operations if op.after is None and op.before is not None}
-        staying = {op.path for op in operations if op.after is not None}
-        found: dict[str, KeptDir] = {}
-        for path in sorted(leaving, key=lambda p: -p.count("/")):
-            for directory in parents(path):
-                inside = [f"{directory}/{name}" for name in files.entries(self.site, directory)]
-                left = [p for p in inside if p not in leaving and p not in found and not p.endswith("/__pycache__")]
-                if left or any(p.startswith(directory + "/") for p in staying):
-                    break
-                meta = self.site.lstat(directory)
-                if meta is not None and directory not in found:
-                    mode = meta.st_mode & 0o7777
-                    found[directory] = KeptDir(path=directory, mode=mode, uid=meta.st_uid, gid=meta.st_gid)
-        return sorted(found.values(), key=lambda kept_dir: -kept_dir.path.count("/"))
 
     # -- patchkit's own directory
 
     def _make_own_dirs(self) -> None:
         for directory in (LEDGER_DIR, _PRISTINE):
-            files.make_dir(self.site, directory, 0o755, None, None)
+            files.make_dir(self.site, directory)
+        files.sync_dirs(self.site, [LEDGER_DIR, _PRISTINE])
 
-    def _write_own(self, path: str, text: str) -> None:
-        temp = f"{path}.tmp"
-        files.remove(self.site, temp)
-        files.write_new(self.site, temp, text.encode("ascii"), Kept(sha256="", kind=REGULAR, mode=0o644))
-        files.replace(self.site, temp, path)
+    def _stage_own(self, path: str, data: bytes) -> None:
+        """Write the next form of one of patchkit's own files, whole, beside it."""
+        files.remove(self.site, f"{path}.tmp")
+        files.write_new(self.site, f"{path}.tmp", data, Kept(sha256="", kind=REGULAR, mode=0o644))
+
+    def _put_own(self, path: str) -> None:
+        """Put the staged form of a file in its place, if that was not done yet."""
+        if self.site.lstat(f"{path}.tmp") is not None:
+            files.replace(self.site, f"{path}.tmp", path)
         files.sync_dirs(self.site, [path])
 
-    def _append_log(self, line: str) -> None:
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        with self.site.parent(_LOG) as (fd, name):
-            handle = os.open(name, flags, 0o644, dir_fd=fd)
-        with open(handle, "ab") as stream:
-            stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            stream.write(f"{stamp} {line}\n".encode("utf-8", "backslashreplace"))
-
     def _forget_unused(self, ledger: Ledger | None) -> None:
-        """Drop kept bytes and links that no ledger needs any more."""
+        """Drop kept bytes, links and staged files that no ledger needs any more."""
         blobs = ledger.blobs if ledger is not None else set()
         links = {_link_name(path) for path in ledger.files} if ledger is not None else set()
         for name in files.entries(self.site, _PRISTINE):
@@ -335,15 +306,15 @@ class Transaction:
         for name in files.entries(self.site, _LINKS):
             if f"{_LINKS}/{name}" not in links:
                 files.remove(self.site, f"{_LINKS}/{name}")
+        if not links:
+            files.remove_dir(self.site, _LINKS)
+        for path in (LEDGER, _LOG, JOURNAL):
+            files.remove(self.site, f"{path}.tmp")
 
     def drop_bare_directory(self) -> None:
         """Remove the ledger directory if it holds neither a ledger nor a journal."""
-        if not files.is_dir(self.site, LEDGER_DIR):
+        if not files.is_dir(self.site, LEDGER_DIR) or is_interrupted(self.site) or read_ledger(self.site) is not None:
             return
-        if _own_file(self.site, LEDGER) is not None or _own_file(self.site, JOURNAL) is not None:
-            return
-        for leftover in (_NEXT, f"{_NEXT}.tmp", f"{JOURNAL}.tmp", _LOG):
-            files.remove(self.site, leftover)
         self._forget_unused(None)
         for directory in (_PRISTINE, _LINKS, LEDGER_DIR):
             files.remove_dir(self.site, directory)
@@ -353,33 +324,8 @@ def _link_name(path: str) -> str:
     return f"{_LINKS}/{hashlib.sha256(path.encode('utf-8', 'surrogateescape')).hexdigest()[:32]}"
 
 
-def _commit_journal(operations: list[Operation], new: Ledger | None, layout: _Layout, log: str) -> dict[str, Any]:
-    return {
-        "phase": "commit",
-        "ops": [
-            {
-                "path": op.path,
-                "temp": layout.temps.get(op.path) or layout.relinks.get(op.path),
-                "before": kept_out(op.before),
-                "after": kept_out(op.after),
-            }
-            for op in operations
-        ],
-        "rmdirs": [directory.path for directory in layout.removes],
-        "ledger": new is not None,
-        "log": log,
-    }
+def _log_line(text: str) -> bytes:
+    import time
 
-
-def _with_dirs(new: Ledger, old: Ledger | None, layout: _Layout) -> Ledger:
-    """`new` with the directories that a revert removes and restores."""
-    made = list(old.dirs_created) if old is not None else []
-    gone = list(old.dirs_removed) if old is not None else []
-    were_gone = {kept_dir.path for kept_dir in gone}
-    made += [directory.path for directory in layout.creates if directory.path not in were_gone]
-    created_now = {directory.path for directory in layout.creates}
-    gone = [kept_dir for kept_dir in gone if kept_dir.path not in created_now]
-    gone += [directory for directory in layout.removes if directory.path not in made]
-    removed_now = {directory.path for directory in layout.removes}
-    made = [path for path in made if path not in removed_now]
-    return replace(new, dirs_created=tuple(made), dirs_removed=tuple(gone))
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return f"{stamp} {text}\n".encode("utf-8", "backslashreplace")

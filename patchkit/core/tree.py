@@ -55,20 +55,31 @@ class Overlay:
 
     def __init__(self, below: Tree, changes: dict[str, FileState | None] | None = None) -> None:
         self.below = below
-        self.changes: dict[str, FileState | None] = dict(changes or {})
+        self.changes: dict[str, FileState | None] = {}
+        self._folders: dict[str, int] = {}
+        for path, state in (changes or {}).items():
+            self.write(path, state)
 
     def read(self, path: str) -> FileState | None:
         """Return the changed state of `path`, else what the tree below holds."""
+        if self._folders.get(path):
+            raise UnreadableError("it is a directory, no regular file")
         if path in self.changes:
             return self.changes[path]
         for above in parents(path):
             state = self.changes.get(above)
             if state is not None:
-                raise UnreadableError(f"{above}, on the way to it, is no directory but a {state.kind}")
+                kind = "symbolic link" if state.kind == LINK else "regular file"
+                raise UnreadableError(f"{above}, on the way to it, is no directory but a {kind}")
             if above in self.changes:
                 return None
         return self.below.read(path)
 
     def write(self, path: str, state: FileState | None) -> None:
         """Put `state` at `path`; None removes it."""
+        was = self.changes.get(path)
         self.changes[path] = state
+        if (was is None) != (state is None):
+            step = 1 if was is None else -1
+            for above in parents(path):
+                self._folders[above] = self._folders.get(above, 0) + step

@@ -116,16 +116,16 @@ def diagnose(error: BaseException, timeouts: tuple[float, float]) -> Failed:
         reason = next((getattr(c, "verify_message", "") for c in reversed(causes) if hasattr(c, "verify_message")), "")
         cure = "name the certificate authority's file: pip's `cert`, or REQUESTS_CA_BUNDLE"
         return Failed(f"TLS refused: {redact(reason or last)}", hint=cure)
+    if "ProxyError" in names:
+        return Failed(f"the proxy does not serve: {redact(last)}", hint=_NETWORK_HINT)
     if names & {"NameResolutionError", "gaierror"}:
         return Failed("a host name that cannot be resolved", hint=_NETWORK_HINT)
-    if "NewConnectionError" in names and "ProxyError" not in names:
+    if "NewConnectionError" in names:
         return Failed(redact(last), hint=_NETWORK_HINT)
     if "ConnectTimeoutError" in names:
         return Failed(f"no connection within {timeouts[0]:g} s", hint=_NETWORK_HINT)
     if names & {"ReadTimeout", "ReadTimeoutError", "TimeoutError"}:
         return stalled(timeouts[1])
-    if names & {"ProxyError"}:
-        return Failed(f"the proxy refuses: {redact(last)}", hint=_NETWORK_HINT)
     if "IncompleteRead" in names:
         return truncated("the connection was closed")
     if names & {"ConnectionResetError", "ConnectionAbortedError", "BrokenPipeError", "RemoteDisconnected"}:

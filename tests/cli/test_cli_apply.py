@@ -118,7 +118,7 @@ def test_upgrade_in_place(five: Workbench) -> None:
     assert result.json["stack"]["version"] == 2
     verdicts = {step["id"]: step["verdict"] for step in result.json["steps"]}
     assert verdicts == {"a": "applies", "b": "applied", "d": "applied", "e": "applied", "fresh": "applies"}
-    assert "no longer in the stack, its files are put back: c" in result.json["notes"]
+    assert "no longer among the steps, its files are put back: c" in result.json["notes"]
     assert five.pristine("demo/c.py") == other.pristine("demo/c.py")
     upgraded = {path: state for path, state in contents(five.root).items() if ".patchkit" not in path}
     assert other.run("apply", "--image", "demo", "--root", str(pristine)).code == 0
@@ -266,7 +266,9 @@ def test_diff_is_the_stack(five: Workbench) -> None:
     after = patchkit_process("diff", *where, "-C", str(five.project)).stdout
     assert before == after
     five.run("revert", *where)
-    applied = subprocess.run(["git", "apply", "-"], input=after, cwd=five.site, env={"GIT_DIR": "/nonexistent"}, check=False)
+    applied = subprocess.run(
+        ["git", "apply", "-"], input=after, cwd=five.site, env={"GIT_DIR": "/nonexistent"}, check=False
+    )
     assert applied.returncode == 0
     assert five.pristine("demo/e.py").count("e_15 = 'patched'") == 1
 
@@ -310,7 +312,10 @@ def test_the_no_op_loads_only_what_it_needs(five: Workbench) -> None:
     where = ("-C", str(five.project), "--image", "demo", "--root", str(five.root))
     assert patchkit_process("apply", *where).returncode == 0
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "patchkit", "apply", *where], capture_output=True, text=True, check=True
+        [sys.executable, "-X", "importtime", "-m", "patchkit", "apply", *where],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     loaded = {line.rsplit("|", 1)[1].strip() for line in done.stderr.splitlines() if "|" in line}
     tops = {name.split(".")[0] for name in loaded}

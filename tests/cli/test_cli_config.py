@@ -136,7 +136,10 @@ def test_no_project(tmp_path: Path) -> None:
     assert (done.returncode, b"expected a folder that holds images/ and patches/" in done.stderr) == (2, True)
 
 
-@pytest.mark.parametrize("words", [["aply"], ["apply", "--imag"], ["image"], ["image", "frob"], ["image", "show"], ["lock", "--from"], ["-C"]])
+@pytest.mark.parametrize(
+    "words",
+    [["aply"], ["apply", "--imag"], ["image"], ["image", "frob"], ["image", "show"], ["lock", "--from"], ["-C"]],
+)
 def test_wrong_words(words: list[str]) -> None:
     done = patchkit_process(*words)
     assert done.returncode == 2
@@ -157,7 +160,18 @@ def test_a_closed_pipe_is_no_error(five: Workbench) -> None:
     import subprocess
     import sys
 
-    words = [sys.executable, "-m", "patchkit", "diff", "-C", str(five.project), "--image", "demo", "--root", str(five.root)]
+    words = [
+        sys.executable,
+        "-m",
+        "patchkit",
+        "diff",
+        "-C",
+        str(five.project),
+        "--image",
+        "demo",
+        "--root",
+        str(five.root),
+    ]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None

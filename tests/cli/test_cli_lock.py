@@ -112,7 +112,12 @@ def test_a_hand_edited_managed_root_is_never_renewed(five: Workbench) -> None:
 
 
 UNRESOLVED: list[dict[str, Any]] = [
-    {"id": "commit", "patch": {"commit": None, "paths": ["demo/a.py"]}, "upstream": ["example/demo#1"], "type": "backport"},
+    {
+        "id": "commit",
+        "patch": {"commit": None, "paths": ["demo/a.py"]},
+        "upstream": ["example/demo#1"],
+        "type": "backport",
+    },
     {"id": "pin", "pip": {"requirements": ["demo==1.0"], "index": None}},
 ]
 

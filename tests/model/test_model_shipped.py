@@ -158,8 +158,8 @@ def test_a_damaged_file_is_a_configuration_error_or_still_a_stack(
     try:
         stack = load_stack(path)
     except ConfigError as error:
-        assert all(problem.startswith(f"{path}:") for problem in error.problems)  # noqa: PT017
-        assert error.hint  # noqa: PT017
+        assert all(problem.startswith(f"{path}:") for problem in error.problems)
+        assert error.hint
     else:
         assert stack.image == source.parent.name
 

@@ -94,7 +94,7 @@ def test_any_bytes_give_a_document_or_a_configuration_error(data: bytes) -> None
     try:
         document = parse(data, "f")
     except ConfigError as error:
-        assert all(problem.startswith("f:") for problem in error.problems)  # noqa: PT017
+        assert all(problem.startswith("f:") for problem in error.problems)
     else:
         assert all(problem.render("f").startswith(f"f:{problem.line}: ") for problem in document.problems)
 
@@ -115,4 +115,4 @@ def test_what_trips_the_parser_is_no_crash(text: str) -> None:
     try:
         parse(text.encode(), "f")
     except ConfigError as error:
-        assert str(error).startswith("f:1: ")  # noqa: PT017
+        assert str(error).startswith("f:1: ")

@@ -209,6 +209,18 @@ def test_nobody_listens() -> None:
     assert caught.value.hint
 
 
+def test_proxy_that_refuses(server: Any, kit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", server.url(user=f"user:{SECRET}"))
+    monkeypatch.setenv("NO_PROXY", "")
+    with quick() as http, pytest.raises(HttpError, match="found the proxy does not serve: ") as caught:
+        http.get("https://index.invalid/x")
+    assert SECRET not in whole_text(caught.value)
+    server.routes["/a"] = kit.status(200, b"direct")
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    with quick() as http:
+        assert http.get(server.url("/a")).body == b"direct"  # loopback needs no proxy
+
+
 def test_stall_before_the_answer(server: Any) -> None:
     server.routes["/a"] = lambda handler: time.sleep(5)
     begin = time.monotonic()

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -22,8 +23,6 @@ RELEASES = {
     "nightly-cb8104839c": "0.27.1",
     "v0.27.1": "0.27.1",
 }
-# which shared patches an image carries while it has no stack.yaml
-COMMON = dict.fromkeys(RELEASES, ("provenance.patch",))
 RUN_TIMEOUT_SECONDS = 900
 
 Observe = Callable[[str, str, str], tuple[Any, Any]]
@@ -65,19 +64,6 @@ def sources(image: str) -> Path:
     return ready(cache() / "vllm-src" / RELEASES[image], f"sources {RELEASES[image]}")
 
 
-def patches(image: str) -> list[Path]:
-    """The patch files of an image in their order: its stack's, else its folder's by name and then the shared ones."""
-    folder, common = PROJECT / "patches" / image, PROJECT / "patches" / "common"
-    stack = folder / "stack.yaml"
-    if not stack.is_file():
-        return [*sorted(folder.glob("*.patch")), *(common / name for name in COMMON[image])]
-    names = re.findall(r"^\s*(?:- )?patch:\s*([^\s{]\S*\.patch)\s*(?:#.*)?$", stack.read_text(), re.MULTILINE)
-    found = [folder / name if (folder / name).is_file() else common / Path(name).name for name in names]
-    if os.environ.get("PATCHKIT_VLLM_PARTIAL"):  # a stack in the making names patches that are not written yet
-        return [patch for patch in found if patch.is_file()]
-    return found
-
-
 def link_or_copy(source: str, target: str) -> None:
     try:
         os.link(source, target)
@@ -86,27 +72,23 @@ def link_or_copy(source: str, target: str) -> None:
 
 
 def copy_tree(source: Path, target: Path) -> None:
-    # hard links are enough: git and the byte-code compiler both replace a file, they never write into one
+    # hard links are enough: patchkit and the byte-code compiler both replace a file, they never write into one
     ignore = shutil.ignore_patterns("*.pyc.*")
     shutil.copytree(source / "vllm", target / "vllm", copy_function=link_or_copy, ignore=ignore)
 
 
 def patched_tree(image: str, target: Path) -> Path:
-    """The image's release with the image's stack applied, in `target`."""
-    copy_tree(sources(image), target)
-    isolated = {**os.environ, "GIT_DIR": "/nonexistent", "GIT_CEILING_DIRECTORIES": str(target)}
-    for patch in patches(image):
-        done = subprocess.run(
-            ["git", "apply", "--whitespace=nowarn", str(patch)],
-            cwd=target,
-            env=isolated,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            pytest.fail(f"{patch} does not apply to {image}:\n{done.stderr}", pytrace=False)
-    return target
+    """The site of a root in `target`: the image's release with the image's stack, applied by patchkit itself."""
+    site = target / "site"
+    copy_tree(sources(image), site)
+    lock = json.loads((PROJECT / "patches" / image / "stack.lock.json").read_text())
+    resolved = [step["id"] for step in lock["steps"] if not step["unresolved"]]
+    only = ["--only", ",".join(resolved)] if len(resolved) < len(lock["steps"]) else []
+    words = ["apply", "-C", PROJECT, "--image", image, "--root", target, "--site", "site", "--stand-in", *only]
+    done = subprocess.run([sys.executable, "-m", "patchkit", *words], capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.fail(f"the stack of {image} does not apply:\n{done.stdout}{done.stderr}", pytrace=False)
+    return site
 
 
 def modules_for(images: set[str]) -> list[str]:

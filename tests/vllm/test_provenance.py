@@ -1,5 +1,7 @@
 """The provenance step on every release that a shipped stack is for."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +21,19 @@ def pristine(image: str) -> dict[str, Any]:
 
 def patched(image: str, patchkit: Any, log: str) -> dict[str, Any]:
     return {"status": 200, "version": {"version": IMAGES[image], "patchkit": patchkit}, "log": [log]}
+
+
+def test_the_ledger_that_patchkit_wrote(observed: Any, image: str) -> None:
+    before, after = observed(image, STEP, "as_applied")
+    assert before == {"version": IMAGES[image]}
+    lock = json.loads((Path(__file__).parents[2] / "patches" / image / "stack.lock.json").read_text())
+    assert after["patchkit"] == {
+        "image": image,
+        "version": lock["stack"]["version"],
+        "lock": lock["digest"],
+        "stand_in": image != "v0.27.1",
+        "steps": [step["id"] for step in lock["steps"] if not step["unresolved"]],
+    }
 
 
 @pytest.mark.parametrize("name", ["ledger", "whole_application"])

@@ -20,7 +20,9 @@ class Clock:
 
     def __init__(self) -> None:
         self.now = 1000.0
-        moriio_connector.time = SimpleNamespace(monotonic=lambda: self.now, perf_counter=lambda: self.now, sleep=time.sleep)
+        moriio_connector.time = SimpleNamespace(
+            monotonic=lambda: self.now, perf_counter=lambda: self.now, sleep=time.sleep
+        )
 
 
 class Bare:

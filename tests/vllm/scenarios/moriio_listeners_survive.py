@@ -166,7 +166,9 @@ def with_socket(module: Any, broken: Broken) -> None:
 def listen_for_handshakes(broken: Broken) -> threading.Thread:
     with_socket(moriio_connector, broken)
     metadata = SimpleNamespace(engine_id="e")
-    moriio_connector.msgspec = SimpleNamespace(msgpack=SimpleNamespace(Encoder=lambda: SimpleNamespace(encode=lambda m: b"m")))
+    moriio_connector.msgspec = SimpleNamespace(
+        msgpack=SimpleNamespace(Encoder=lambda: SimpleNamespace(encode=lambda m: b"m"))
+    )
     listener = moriio_connector.MoRIIOConnectorWorker._moriio_handshake_listener
     thread = threading.Thread(target=listener, args=(metadata, threading.Event(), 1, 0, 0, {}), daemon=True)
     thread.start()

@@ -242,7 +242,9 @@ def kv_cache_config() -> KVCacheConfig:
     return KVCacheConfig(
         num_blocks=BLOCKS,
         kv_cache_tensors=[
-            KVCacheTensor(size=len(LAYERS) * BLOCKS * page, layers=LAYERS, layer_stride=BLOCKS * page, block_stride=page)
+            KVCacheTensor(
+                size=len(LAYERS) * BLOCKS * page, layers=LAYERS, layer_stride=BLOCKS * page, block_stride=page
+            )
         ],
         kv_cache_groups=[KVCacheGroupSpec(layer_names=LAYERS, kv_cache_spec=spec)],
     )
@@ -322,7 +324,9 @@ class Side:
         return ModelRunnerOutput(
             req_ids=[request.request_id for request in requests],
             req_id_to_index={request.request_id: index for index, request in enumerate(requests)},
-            sampled_token_ids=[[7] if request.num_computed_tokens >= request.num_tokens else [] for request in requests],
+            sampled_token_ids=[
+                [7] if request.num_computed_tokens >= request.num_tokens else [] for request in requests
+            ],
             kv_connector_output=KVConnectorOutput(
                 finished_sending=results.finished_sending or None,
                 finished_recving=results.finished_recving or None,
@@ -334,7 +338,9 @@ class Side:
         return [self.step() for _ in range(number)]
 
     def used_blocks(self) -> int:
-        return BLOCKS - 1 - self.scheduler.kv_cache_manager.block_pool.get_num_free_blocks()  # block 0 is the null block
+        return (
+            BLOCKS - 1 - self.scheduler.kv_cache_manager.block_pool.get_num_free_blocks()
+        )  # block 0 is the null block
 
     def abort(self, name: str) -> None:
         self.scheduler.finish_requests(name, RequestStatus.FINISHED_ABORTED)

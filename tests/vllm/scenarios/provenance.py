@@ -86,6 +86,16 @@ def with_ledger(**changes: Any) -> dict[str, Any]:
     return Site(json.dumps({**LEDGER, **changes}).encode()).observe()
 
 
+def observe_as_applied() -> dict[str, Any]:
+    """What the tree's own ledger, written by patchkit, makes the server say."""
+    from vllm.entrypoints.serve.instrumentator import register_instrumentator_api_routers
+
+    app = FastAPI()
+    register_instrumentator_api_routers(app)
+    answer: dict[str, Any] = TestClient(app).get("/version").json()
+    return answer
+
+
 def observe_ledger() -> dict[str, Any]:
     return with_ledger()
 

@@ -1,0 +1,71 @@
+"""Whether a change that was killed after its commit point may be finished: nobody else touched anything since."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from patchkit.core import files
+from patchkit.core.errors import DriftError
+from patchkit.core.ledger import LEDGER
+from patchkit.core.tree import UnreadableError
+
+if TYPE_CHECKING:
+    from patchkit.core.journal import Entry, Journal
+    from patchkit.core.site import Site
+    from patchkit.core.tree import FileState
+
+_HINT = "put the file back as it was before or after that run, then run the same command again"
+
+
+def check_redo(site: Site, journal: Journal) -> None:
+    """Raise DriftError, naming every file that is neither as it was before the change nor as it is to
+    be after it, and every piece of the change that is lost."""
+    targets = {target for _, target in journal.moves}
+    problems = []
+    for entry in journal.entries:
+        why = _entry_problem(site, entry, targets)
+        if why is not None:
+            problems.append(f"{site.path}/{entry.path}: {why}")
+    for temp, target in journal.moves:
+        if files.is_dir(site, temp) and files.entries(site, target):
+            problems.append(f"{site.path}/{target}: somebody made this directory since a run was interrupted")
+    if journal.ledger and not any(_digest(site, path) == journal.ledger for path in (LEDGER, f"{LEDGER}.tmp")):
+        problems.append(f"{site.path}/{LEDGER}: the new ledger of an interrupted run is gone or was changed")
+    if problems:
+        raise DriftError(*problems, hint=_HINT)
+
+
+def _entry_problem(site: Site, entry: Entry, targets: set[str]) -> str | None:
+    if entry.temp is not None:
+        assert entry.after is not None
+        waiting = _look(site, entry.temp)
+        if waiting is not None and not entry.after.is_state(waiting):
+            return f"an interrupted run was about to put {entry.temp} here, and somebody has changed that since"
+    else:
+        waiting = None
+    if entry.after is None and entry.path in targets and files.is_dir(site, entry.path):
+        return None  # the change puts a directory in the place of this file, and has done so
+    state = _look(site, entry.path)
+    if state is None if entry.after is None else entry.after.is_state(state):
+        return None
+    if state is None if entry.before is None else entry.before.is_state(state):
+        if entry.after is None or waiting is not None:
+            return None
+        return f"an interrupted run was about to put {entry.temp} here, and that is gone"
+    return "an interrupted run was about to change this file, and somebody else has changed it since"
+
+
+def _look(site: Site, path: str) -> FileState | None:
+    """What stands at `path`, None where nothing can, as the way there leads through a file or a link."""
+    try:
+        return site.read(path)
+    except UnreadableError as error:
+        if files.is_dir(site, path.rpartition("/")[0]) or "/" not in path:
+            raise DriftError(f"{site.path}/{path}: {error}", hint=_HINT) from None
+        return None
+
+
+def _digest(site: Site, path: str) -> str | None:
+    state = _look(site, path)
+    return None if state is None else hashlib.sha256(state.data).hexdigest()
