@@ -177,57 +177,59 @@ class _Resolver:
         assert step.patch.commit is not None
         repo, _, sha = step.patch.commit.partition("@")
         url = commit_url(repo, sha)
-        known = self._known(url)
-        if known is not None and not self.vendor:
-            return known
-        data = self._fetch(step, repo, sha, unresolved, known)
+        pin = self._old_pin(url)
+        data = None if pin is None else self._bytes_at_hand(pin)
+        if data is None:
+            data = self._fetch(step, repo, sha, unresolved, pinned=pin is not None)
         if data is None:
             return None
         digest = self.cache.add(data)
-        if known is not None and known.sha256 != digest:
+        if pin is not None and pin.sha256 != digest:
             raise ConfigError(
-                f"step {step.id}: {url}: locked was sha256 {known.sha256[:12]}…, the forge now answers {digest[:12]}…",
+                f"step {step.id}: {url}: locked was sha256 {pin.sha256[:12]}…, the forge now answers {digest[:12]}…",
                 hint="a commit never changes: find out who answers there before you go on",
             )
-        return LockedInput(path=self._vendored(sha, data), url=url, sha256=digest)
+        kept = pin.path if pin is not None else None
+        return LockedInput(path=self._vendored(sha, data) if self.vendor else kept, url=url, sha256=digest)
 
-    def _known(self, url: str) -> LockedInput | None:
-        """The pin that the old lock has for `url`, if its bytes are at hand."""
-        for step in self.old.steps if self.old is not None else ():
-            pin = step.input
-            if pin is not None and pin.url == url:
-                try:
-                    self.project.read_input(step)
-                except (ConfigError, OSError):
-                    continue
-                return pin
-        return None
+    def _old_pin(self, url: str) -> LockedInput | None:
+        """What the old lock has for `url`."""
+        steps = self.old.steps if self.old is not None else ()
+        return next((step.input for step in steps if step.input is not None and step.input.url == url), None)
 
-    def _fetch(
-        self, step: PatchStep, repo: str, sha: str, unresolved: list[Unknown], known: LockedInput | None
-    ) -> bytes | None:
-        if known is not None and (data := self.cache.blob(known.sha256)) is not None:
-            return data
+    def _bytes_at_hand(self, pin: LockedInput) -> bytes | None:
+        """The pinned bytes, from the project or the cache; None where neither has them."""
+        if pin.path is not None:
+            try:
+                data = Path(self.project.path(pin.path)).read_bytes()
+            except OSError:
+                data = b""
+            if hashlib.sha256(data).hexdigest() == pin.sha256:
+                return data
+        return self.cache.blob(pin.sha256)
+
+    def _fetch(self, step: PatchStep, repo: str, sha: str, unresolved: list[Unknown], *, pinned: bool) -> bytes | None:
+        """The commit from its forge. Where that cannot be reached: an error for what was pinned before,
+        else the step stays unresolved."""
+        from patchkit.io.http import HttpError
+
         try:
             if self._unreachable is not None:  # one failure speaks for the forge: do not wait for it again
                 raise UnreachableError(self._unreachable)
             return commit_patch(repo, sha, self.pristine.traffic.open())
         except UnreachableError as error:
-            pinned = self.old is not None and any(
-                s.input and s.input.url == commit_url(repo, sha) for s in self.old.steps
-            )
             if pinned:
                 raise
-            self._unreachable = str(error)
+            if self._unreachable is None:
+                self.notes.append(f"step {step.id}: not fetched: {error}")
+            if isinstance(error, HttpError) and error.status is None:
+                self._unreachable = str(error)
             what = f"the content of {repo}@{sha}"
             command = f"patchkit lock --image {self.stack.image}, where the forge can be reached"
             unresolved.append(Unknown(what=what, command=command))
-            self.notes.append(f"step {step.id}: not fetched: {error}")
             return None
 
-    def _vendored(self, sha: str, data: bytes) -> str | None:
-        if not self.vendor:
-            return None
+    def _vendored(self, sha: str, data: bytes) -> str:
         relative = f"patches/{self.stack.image}/vendor/{sha}.patch"
         path = self.project.path(relative)
         os.makedirs(os.path.dirname(path), exist_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from patchkit.core.layout import Operation
 from patchkit.core.ledger import Kept, Ledger, LedgerFile, LedgerStep
 from patchkit.core.lockfile import Lock, LockedStep, pristine_refs
 from patchkit.core.operate import Request, Target, is_taken, standing_notes
+from patchkit.core.paths import parents
 from patchkit.core.plan import Plan, make_plan
 from patchkit.core.selection import FILE_KINDS
 from patchkit.core.transaction import Transaction, read_pristine
@@ -90,11 +92,23 @@ def take_off(target: Target, transaction: Transaction, ledger: Ledger) -> None:
     transaction.commit(operations, ledger, None, "")
 
 
+def standing(tree: Tree, path: str) -> FileState | None:
+    """As `tree.read`, but nothing stands where the way leads through a file or a link of the tree."""
+    try:
+        return tree.read(path)
+    except UnreadableError:
+        for above in parents(path):
+            with suppress(UnreadableError):
+                if tree.read(above) is not None:
+                    return None
+        raise
+
+
 def is_pinned(steps: tuple[LockedStep, ...], pristine: Tree) -> bool:
     """Whether every file that `steps` start from is the one the lock was made from."""
     for path, ref in pristine_refs(steps).items():
         try:
-            state = pristine.read(path)
+            state = standing(pristine, path)
         except UnreadableError:
             return False
         if (state is None) if ref is not None else (state is not None):
@@ -113,7 +127,7 @@ def _not_the_images_files(steps: tuple[LockedStep, ...], pristine: Tree, report:
     wrong: dict[str, str] = {}
     for path, ref in pristine_refs(steps).items():
         try:
-            state = pristine.read(path)
+            state = standing(pristine, path)
         except UnreadableError as why:
             wrong[path] = str(why)
             continue
@@ -123,7 +137,7 @@ def _not_the_images_files(steps: tuple[LockedStep, ...], pristine: Tree, report:
             wrong[path] = "it is not there"
         elif ref is not None and state is not None and not ref.holds(state):
             wrong[path] = f"expected sha256 {ref.sha256[:12]}…, found {state.sha256[:12]}…"
-    touched = {step.id: [p for p in (*step.before, *step.after) if p in wrong] for step in steps}
+    touched = {step.id: [p for p in step.before if p in wrong] for step in steps}
     reported = tuple(
         replace(
             step,
@@ -165,7 +179,7 @@ def _compile(plan: Plan, pristine: Tree) -> tuple[list[str], tuple[str, ...]]:
         problem = _syntax(state.data, path)
         if problem is None:
             continue
-        before = pristine.read(_origin(path, sources_of(plan), pristine))
+        before = standing(pristine, _origin(path, sources_of(plan), pristine))
         if before is not None and _syntax(before.data, path) is not None:
             version = f"{sys.version_info[0]}.{sys.version_info[1]}"
             notes.append(f"not compiled: {path}: its pristine text does not compile with Python {version} either")
@@ -206,7 +220,7 @@ def _new_ledger(
     sources = sources_of(plan)
     known = old.files if old is not None else {}
     for path in sorted({*known, *plan.final}):
-        was = pristine.read(path)
+        was = standing(pristine, path)
         now = plan.final.get(path, was)
         before = known[path].before if path in known else _kept(site, path, was)
         after = _target_state(path, now, before, _origin(path, sources, pristine), site, known)
@@ -243,7 +257,7 @@ def _origin(path: str, sources: dict[str, str], pristine: Tree) -> str:
     """The pristine file that `path` is made of, through any number of renames; else `path` itself."""
     seen = {path}
     origin = path
-    while pristine.read(origin) is None:
+    while standing(pristine, origin) is None:
         origin = sources.get(origin, "")
         if not origin or origin in seen:
             return path

@@ -240,10 +240,13 @@ def read_at(fd: int, name: str) -> FileState | None:
         if error.errno == errno.ENXIO:
             raise UnreadableError("it is a socket or device, no regular file") from error
         raise
-    with open(handle, "rb") as stream:
-        status = os.fstat(stream.fileno())
+    try:
+        status = os.fstat(handle)
         if stat.S_ISDIR(status.st_mode):
             raise UnreadableError("it is a directory, no regular file")
         if not stat.S_ISREG(status.st_mode):
             raise UnreadableError("it is a device or pipe, no regular file")
-        return FileState(mode=stat.S_IMODE(status.st_mode), data=stream.read())
+        with open(handle, "rb", closefd=False) as stream:
+            return FileState(mode=stat.S_IMODE(status.st_mode), data=stream.read())
+    finally:
+        os.close(handle)

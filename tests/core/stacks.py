@@ -139,7 +139,7 @@ def _tried(step: LockedStep, overlay: Overlay, inputs: dict[str, bytes]) -> Lock
     before = {path: FileRef.of(overlay.read(path)) for path in paths}
     for path, made in judgement.writes.items():
         overlay.write(path, made)
-    after = {path: FileRef.of(overlay.read(path)) for path in paths}
+    after = {path: FileRef.of(judgement.writes[path]) if path in judgement.writes else before[path] for path in paths}
     return replace(step, touches=paths, before=before, after=after, changes=judgement.changes)
 
 

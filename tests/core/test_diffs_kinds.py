@@ -317,3 +317,41 @@ def test_a_file_renamed_into_a_folder_of_its_own_name_is_refused(repo):
     before, after = {"f": file(BASE)}, {"f/f": file(EDIT)}
     with pytest.raises(MisfitError, match=r"^f/f: f, on the way to it, is no directory$"):
         run(before, parse(repo.diff(before, after, "-M")))
+
+
+#: what the text of a kind must hold, so that the kind is what its name says
+HOLDS = {
+    "rename": b"rename from ",
+    "rename_edit": b"rename from ",
+    "rename_swap": b"rename from ",
+    "rename_chain": b"rename from ",
+    "rename_ring": b"rename from ",
+    "rename_link": b"rename from ",
+    "rename_quoted": b'rename from "a\\"b"',
+    "rename_with_spaces": b"rename to c d b/e\n",
+    "copy": b"copy from ",
+    "copy_edit_source_edited": b"copy from ",
+    "copy_and_rename": b"copy from ",
+    "broken_rewrite": b"dissimilarity index",
+    "binary_delta": b"\ndelta ",
+    "binary_literal": b"\nliteral ",
+    "binary_large_copy": b"\ndelta ",
+    "binary_rename_edit": b"rename from ",
+    "name_with_space": b"+++ b/my file.py\t\n",
+    "name_not_utf_8": b"\\357",
+    "name_utf_8_unquoted": "+++ b/naïve".encode(),
+    "mnemonic_prefix": b"--- c/d/f",
+    "plain_new_file": b"1970-01-01",
+    "plain_deleted_file": b"+++ b/d/n\t1970-01-01",
+    "plain_name_with_tab": b'"a/a\\tb"',
+    "blank_context_stripped": b"\n\n",
+    "function_names_in_hunk_headers": b"@@ def f",
+    "file_to_link": b"deleted file mode 100644",
+    "no_newline_in_context": b"\\ No newline",
+    "short_index": b"index ac98..9557 ",
+}
+
+
+@pytest.mark.parametrize("name", HOLDS)
+def test_the_kind_is_what_its_name_says(name, repo, commits, tmp_path):
+    assert HOLDS[name] in make(KINDS[name], repo, commits.get(name), tmp_path / "gnu")

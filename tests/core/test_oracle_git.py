@@ -1,0 +1,89 @@
+"""Whatever git writes, the applier does: trees, edits and options at random, git as the writer of the
+diff; and git apply as the judge of targets that were changed since."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from patchkit.core.diffs import parse
+from patchkit.core.judge import judge_patch
+from patchkit.core.sections import apply_sections, reverse
+from patchkit.core.verdicts import Verdict
+from tests.core.edits import edited, edits, options, texts, trees
+from tests.core.trees import Files, MemoryTree, Repo, file, git_apply, plain, result, run
+
+FEW = settings(
+    max_examples=120,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+    phases=(Phase.generate, Phase.shrink),
+)
+MANY = settings(FEW, max_examples=20_000, derandomize=False)
+AGAIN = {Verdict.UPSTREAM, Verdict.CONFLICT, Verdict.PARTIAL, Verdict.MISSING}
+
+
+@pytest.fixture(scope="module")
+def repo(tmp_path_factory) -> Repo:
+    return Repo(tmp_path_factory.mktemp("oracle"))
+
+
+def check(before: Files, diff: bytes, after: Files, strip: int) -> None:
+    sections = parse(diff, strip=strip)
+    assert plain(run(before, sections)) == plain(after)
+    assert plain(run(after, reverse(sections))) == plain(before)
+    first = judge_patch(sections, MemoryTree(before))
+    if first.writes:
+        assert first.verdict is Verdict.APPLIES
+        assert plain(result(before, first.writes)) == plain(after)
+    forced = judge_patch(sections, MemoryTree(before), same_tree=True)
+    assert plain(result(before, forced.writes)) == plain(after)
+    assert judge_patch(sections, MemoryTree(after)).verdict in AGAIN
+
+
+def check_one(repo: Repo, data: st.DataObject) -> None:
+    before = data.draw(trees())
+    after = data.draw(edits(before))
+    how = data.draw(options())
+    if plain(before) != plain(after):
+        check(before, repo.diff(before, after, *how.words), after, how.strip)
+
+
+def check_mailbox(repo: Repo, data: st.DataObject) -> None:
+    history = [data.draw(trees())]
+    for _ in range(data.draw(st.integers(1, 4))):
+        history.append(data.draw(edits(history[-1])))
+    how = data.draw(options())
+    names = repo.write(history, chain=True)
+    mail = repo.git("format-patch", "--stdout", *how.words, f"{names[0]}..{names[-1]}")
+    if plain(history[0]) != plain(history[-1]):
+        check(history[0], mail, history[-1], how.strip)
+
+
+@FEW
+@given(data=st.data())
+def test_one_commit(repo, data):
+    check_one(repo, data)
+
+
+@FEW
+@given(data=st.data())
+def test_a_mailbox_of_several_commits(repo, data):
+    check_mailbox(repo, data)
+
+
+@pytest.mark.slow
+@MANY
+@given(data=st.data())
+def test_one_commit_many(repo, data):
+    check_one(repo, data)
+
+
+@pytest.mark.slow
+@settings(MANY, max_examples=5_000)
+@given(data=st.data())
+def test_a_mailbox_of_several_commits_many(repo, data):
+    check_mailbox(repo, data)
