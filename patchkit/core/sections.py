@@ -122,12 +122,20 @@ class _Commit:
         self.moved = {s.old for s in group if s.change is Change.RENAMED}
         self.vacated = self.moved | {s.old for s in group if s.change is Change.DELETED or s.undone}
         self.same_file: bool | None = None  # of the section in hand
+        self.waiting: dict[str | None, list[Section]] = {}  # moved to where another file is to make way
         self.written: set[str] = set()
         self.taken: set[str] = set()  # written by a rename, copy or creation: no longer what was there
 
     def carry_out_all(self, group: list[Section]) -> list[SectionResult]:
         """One result a section, in order. A copy is undone last: its source must have been undone by then."""
         found = {id(section): self.carry_out(section) for section in sorted(group, key=lambda s: s.undone)}
+        pending = [section for section in group if not found[id(section)].ok]
+        while pending:  # what was to make way stays where it is
+            for section in self.waiting.pop(pending.pop().old, ()):
+                if found[id(section)].ok:
+                    why = f"the diff makes this file from {shown(section.old or '')}, but it is there already"
+                    found[id(section)] = replace(found[id(section)], why=why)
+                    pending.append(section)
         return [found[id(section)] for section in group]
 
     def carry_out(self, section: Section) -> SectionResult:
@@ -198,8 +206,10 @@ class _Commit:
         assert section.old is not None
         assert section.new is not None
         state = self._editable(self.before, section.old, section)
+        if section.new != section.old and self.before.read(section.new) is not None:
+            self.waiting.setdefault(section.new, []).append(section)
         occupied = self.after.read(section.new) is not None and section.new not in self.vacated
-        if occupied and section.new != section.old:
+        if (occupied or section.new in self.taken) and section.new != section.old:
             raise _MisfitError(f"the diff makes this file from {shown(section.old)}, but it is there already")
         data, fits = self._content(section, state.data)
         self.after.write(section.new, _changed(section, state, data))
@@ -213,9 +223,7 @@ class _Commit:
         if section.may_create and self.after.read(section.old) is None:
             self.after.write(section.new, _fresh(section, _created(section)))
             return []
-        # a file that another section moved away and this one rewrites (git diff -B -M)
-        moved = section.old in self.moved and section.old not in self.written
-        state = self._editable(self.before if moved else self.after, section.old, section)
+        state = self._editable(self.after, section.old, section)
         expected = section.old_mode if section.change is Change.MODE else None
         if expected is not None and (state.mode ^ expected) & 0o100:
             raise _MisfitError(f"expected mode {expected & 0o777:o}, found {state.mode:o}")

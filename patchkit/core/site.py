@@ -137,6 +137,10 @@ class Site:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the descriptor."""
         os.close(self.fd)
 
     @contextmanager

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 BASE = lines()
 EDIT = BASE.replace(b"line 10\n", b"LINE 10\n")
+BIG = lines(100)  # git -B breaks no file under 400 bytes
+BIG_EDIT = BIG.replace(b"line 10\n", b"LINE 10\n")
 BIN = bytes(range(256)) * 8
 BIN_EDIT = BIN[:1000] + b"\x00\xff" + BIN[1002:]
 STAMPED = 1_700_000_000.0
@@ -94,7 +96,7 @@ KINDS: dict[str, Kind] = {
     "newline_at_end_removed": text(BASE, BASE[:-1]),
     "newline_at_end_added": text(BASE[:-1], BASE),
     "no_newline_on_both_sides": text(BASE[:-1], BASE[:-1] + b"0"),
-    "no_newline_in_context": text(BASE[:-1], EDIT[:-1]),
+    "no_newline_in_context": text(BASE[:-1], BASE.replace(b"line 29\n", b"x\n")[:-1]),
     "no_newline_near_context": text(BASE[:-1], BASE.replace(b"line 28\n", b"x\n")[:-1]),
     "no_newline_moves_up": text(BASE[:-1], BASE[:-9]),
     "crlf_file": text(crlf(BASE), crlf(EDIT)),
@@ -154,7 +156,7 @@ KINDS: dict[str, Kind] = {
     ),
     "function_names_in_hunk_headers": text(LONG, LONG.replace(b"return 33", b"return 3333"), git=("--function-context",)),
     "rewritten": text(BASE, lines(25, "other")),
-    "broken_rewrite": text(BASE, lines(25, "other"), git=("-B", "-M")),
+    "broken_rewrite": text(BIG, lines(90, "other"), git=("-B", "-M")),
     # names
     "name_with_space": named("my file.py"),
     "name_with_space_and_b": named("x b/x b/y"),
@@ -169,7 +171,7 @@ KINDS: dict[str, Kind] = {
     "name_with_controls": named("a\x01\x7f\rb"),
     "name_like_dev_null": named("dev/null"),
     "name_that_is_deep": named("/".join("abcdefgh") + "/f.py"),
-    "mnemonic_prefix": named("d/f", git=("-c", "diff.mnemonicPrefix=true")),
+    "mnemonic_prefix": named("d/f", git=("--src-prefix=c/", "--dst-prefix=w/")),
     "no_prefix": named("d/f", git=("--no-prefix",), strip=0),
     "no_prefix_with_space": named("d e/f e/f", git=("--no-prefix",), strip=0),
     "long_prefixes": named("d/f", git=("--src-prefix=x/old/", "--dst-prefix=y/new/"), strip=2),
@@ -197,22 +199,22 @@ KINDS: dict[str, Kind] = {
     "rename_into_folder": Kind(before={"f": file(BASE)}, after={"d/f": file(EDIT)}),
     "rename_out_of_folder": Kind(before={"d/d/f": file(BASE)}, after={"f": file(EDIT)}),
     "rename_swap": Kind(
-        before={"a": file(BASE), "b": file(lines(30, "other"))},
-        after={"b": file(EDIT), "a": file(lines(30, "other"))},
+        before={"a": file(BIG), "b": file(lines(99, "other"))},
+        after={"b": file(BIG_EDIT), "a": file(lines(99, "other"))},
         git=("-B", "-M"),
     ),
     "rename_chain": Kind(
-        before={"a": file(BASE), "b": file(lines(30, "other"))},
-        after={"b": file(EDIT), "c": file(lines(31, "other"))},
+        before={"a": file(BIG), "b": file(lines(99, "other"))},
+        after={"b": file(BIG_EDIT), "c": file(lines(98, "other"))},
         git=("-B", "-M"),
     ),
     "rename_ring": Kind(
-        before={"a": file(BASE), "b": file(lines(30, "two")), "c": file(lines(30, "three"))},
-        after={"b": file(EDIT), "c": file(lines(30, "two")), "a": file(lines(31, "three"))},
+        before={"a": file(BIG), "b": file(lines(99, "two")), "c": file(lines(99, "three"))},
+        after={"b": file(BIG_EDIT), "c": file(lines(99, "two")), "a": file(lines(98, "three"))},
         git=("-B", "-M"),
     ),
-    "rename_away_and_rewrite": Kind(
-        before={"z": file(BASE)}, after={"b": file(EDIT), "z": file(lines(20, "new"))}, git=("-B", "-M")
+    "copy_away_and_rewrite": Kind(
+        before={"z": file(BIG)}, after={"b": file(BIG_EDIT), "z": file(lines(97, "new"))}, git=("-B", "-M")
     ),
     "rename_with_spaces": Kind(before={"a b": file(BASE)}, after={"c d b/e": file(EDIT)}),
     "rename_quoted": Kind(before={'a"b': file(BASE)}, after={"c\td": file(BASE)}),
@@ -326,6 +328,7 @@ HOLDS = {
     "rename_swap": b"rename from ",
     "rename_chain": b"rename from ",
     "rename_ring": b"rename from ",
+    "copy_away_and_rewrite": b"copy from z",
     "rename_link": b"rename from ",
     "rename_quoted": b'rename from "a\\"b"',
     "rename_with_spaces": b"rename to c d b/e\n",

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from patchkit.core.errors import ConfigError, ConflictError, RefusedByMachineError
+from patchkit.core.site import resolve_site
 from patchkit.core.tree import LINK, FileState
-from patchkit.sources.directory import DirectorySource, resolve_site
+from patchkit.sources.directory import DirectorySource
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +42,7 @@ def test_files_modes_links_and_absent_paths(root: Path) -> None:
     source = open_it(root)
     assert source.read("vllm/a.py") == FileState(mode=0o4750, data=b"a\r\n")
     assert source.read("vllm/link.py") == FileState(kind=LINK, mode=0o777, data=b"../../../etc/passwd")
-    for path in ("vllm/b.py", "other/b.py", "vllm/a.py/b.py", "no/such/way/b.py"):
+    for path in ("vllm/b.py", "other/b.py", "no/such/way/b.py"):
         assert source.read(path) is None
     assert source.describe() == f"{root} (a directory, site usr/lib/python3.12/dist-packages)"
     assert (source.spec, source.artifact_sha256) == (str(root), None)
@@ -62,8 +63,8 @@ def test_directory_device_pipe_and_socket_are_errors(root: Path, monkeypatch: py
     with socket.socket(socket.AF_UNIX) as listener:
         monkeypatch.chdir(site)  # the name of a socket is short
         listener.bind("socket")
-    for path, found in (("vllm", "a directory"), ("pipe", "a named pipe"), ("socket", "a socket")):
-        with pytest.raises(ConflictError, match=f"{path}: expected a file, found {found}"):
+    for path, found in (("vllm", "directory"), ("pipe", "device or pipe"), ("socket", "socket or device")):
+        with pytest.raises(ConflictError, match=f"{path}: it is a {found}, no regular file"):
             open_it(root).read(path)
 
 
@@ -74,7 +75,7 @@ def test_a_link_on_the_way_is_never_followed(root: Path, tmp_path: Path) -> None
     os.symlink("vllm", site / "alias")
     os.symlink("loop", site / "loop")
     for path in ("out/secret.py", "alias/a.py", "loop/a.py"):
-        with pytest.raises(ConflictError, match=f"found a symbolic link at {path.split('/')[0]}"):
+        with pytest.raises(ConflictError, match=f"{path.split('/')[0]}, on the way to it, is a symbolic link"):
             open_it(root).read(path)
 
 
@@ -99,14 +100,14 @@ def test_two_names_of_one_site_are_one(root: Path) -> None:
     (root / "opt").mkdir()
     os.symlink("/usr/lib/python3.12", root / "opt/venv")
     os.symlink("dist-packages", root / "usr/lib/python3.12/site-packages")
-    assert resolve_site(str(root), SITE) == "usr/lib/python3.12/dist-packages"
+    assert resolve_site(str(root), SITE) == f"{root}/usr/lib/python3.12/dist-packages"
 
 
 def test_ambiguous_site(root: Path) -> None:
     (root / "usr/lib/python3.11/dist-packages").mkdir(parents=True)
-    with pytest.raises(ConfigError, match=r"expected one site, found 2: .*python3.11/dist-packages, .*") as caught:
+    with pytest.raises(ConfigError, match=r"several site directories match .*python3.11/dist-packages, .*") as caught:
         open_it(root)
-    assert caught.value.hint == "name one: --site PATH"
+    assert caught.value.hint == "name the one that is meant: --site PATH (relative to the root)"
 
 
 def test_links_in_a_circle_are_no_site(tmp_path: Path) -> None:
@@ -116,9 +117,10 @@ def test_links_in_a_circle_are_no_site(tmp_path: Path) -> None:
     assert resolve_site(str(tmp_path), SITE) is None
 
 
-def test_site_glob_that_leaves_the_root(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"found `\.\.`"):
-        resolve_site(str(tmp_path), ("../x",))
+def test_a_site_stays_below_the_root(tmp_path: Path) -> None:
+    (tmp_path / "x").mkdir()
+    (tmp_path / "root/x").mkdir(parents=True)
+    assert resolve_site(str(tmp_path / "root"), ("../x",)) == f"{tmp_path}/root/x"
 
 
 def test_the_directory_itself_may_be_the_site(tmp_path: Path) -> None:
@@ -143,5 +145,5 @@ def test_no_directory(tmp_path: Path) -> None:
 
 def test_unreadable_file(root: Path) -> None:
     for path in ("x" * 300, "x" * 300 + "/a.py"):
-        with pytest.raises(RefusedByMachineError, match="cannot be read: File name too long"):
+        with pytest.raises(RefusedByMachineError, match=r"cannot read .*: File name too long"):
             open_it(root).read(f"vllm/{path}")

@@ -238,6 +238,33 @@ def observe_sealing() -> Any:
     return raised, acks, bare.sent, bare.left()
 
 
+def observe_sealing_waits_for_the_rest() -> Any:
+    """One layer has failed while another is in flight: that one ends before anything is reported."""
+    bare = Bare()
+    bare.writer._execute_write_task = lambda task: None
+    statuses = [Status("failed"), Status("in flight")]
+    poll, reported_early = bare.wrapper._poll_transfers_until_done, []
+
+    def patient(waited: list[Status], fail_fast: bool = True) -> None:
+        if not fail_fast:
+            reported_early.append([list(bare.sent), len(bare.wrapper.done_req_ids), len(waited)])
+            statuses[1].state = "done"
+        poll(waited, fail_fast)
+
+    bare.wrapper._poll_transfers_until_done = patient
+    allocation = bare.allocate()
+    allocation.completion_request_id = "r"
+    allocation.completion_remote_ip, allocation.completion_notify_port = "10.0.0.2", 61005
+    allocation.writes_done, allocation.transfer_statuses = 1, list(statuses)
+    bare.writer.schedule_write(bare.task())
+    raised = None
+    try:
+        bare.writer.seal_pending_transfers()
+    except Exception as error:
+        raised = type(error).__name__
+    return raised, reported_early, bare.sent, [ack.transfer_id for ack in bare.wrapper.pop_finished_req_ids()]
+
+
 def observe_half_of_the_ranks_told() -> Any:
     """All is written, and one of two ranks has been told so when the other's socket breaks: only that one is told more."""
     bare = Bare()
