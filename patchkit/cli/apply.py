@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from patchkit.cli import options
+from patchkit.core import options as shared
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -17,8 +18,8 @@ def configure(parser: ArgumentParser) -> None:
         "patchkit apply --image nightly-c50aca",
         "patchkit apply --image nightly-c50aca --root /mnt/rootfs --dry-run",
     )
-    options.target(parser)
-    options.only(parser)
+    shared.target(parser)
+    shared.only(parser)
     parser.add_argument("--stage", choices=("build", "runtime"), help="only the steps of this stage")
     parser.add_argument("--dry-run", action="store_true", help="print the plan that apply would carry out")
 
@@ -35,14 +36,14 @@ def run(args: Namespace) -> int:
 
     project = projects.find(args.folder)
     lock = project.lock(project.resolve(args.image))
-    only = options.ids(args.only)
+    only = shared.ids(args.only)
     request = operate.Request(
         lock=lock, read_input=project.read_input, only=only, stage=args.stage, dry_run=args.dry_run
     )
     operate.check_request(request)  # before a managed root is made for it
     with (
         working(f"apply {lock.image.name}"),
-        open_target(project, lock, options.choice(args), create=True) as (target, notes),
+        open_target(project, lock, shared.choice(args), create=True) as (target, notes),
     ):
         assert target is not None
         report = operate.apply(replace(request, notes=notes), target)

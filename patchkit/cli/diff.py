@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from patchkit.cli import options
+from patchkit.core import options as shared
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -13,8 +14,8 @@ if TYPE_CHECKING:
 def configure(parser: ArgumentParser) -> None:
     """The options of `diff`."""
     options.common(parser, "patchkit diff --image nightly-c50aca > stack.diff")
-    options.target(parser)
-    options.only(parser)
+    shared.target(parser)
+    shared.only(parser)
 
 
 def run(args: Namespace) -> int:
@@ -31,10 +32,10 @@ def run(args: Namespace) -> int:
 
     project = projects.find(args.folder)
     lock = project.lock(project.resolve(args.image))
-    request = Request(lock=lock, read_input=project.read_input, only=options.ids(args.only))
+    request = Request(lock=lock, read_input=project.read_input, only=shared.ids(args.only))
     with (
         working(f"diff {lock.image.name}"),
-        open_target(project, lock, options.choice(args), create=True) as (target, _),
+        open_target(project, lock, shared.choice(args), create=True) as (target, _),
     ):
         assert target is not None
         report, text = inspect.diff(request, target)

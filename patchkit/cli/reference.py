@@ -8,7 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from patchkit.cli.main import COMMANDS, Parser
+from patchkit.cli.main import COMMANDS
+from patchkit.core.program import Parser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +27,7 @@ def _lines() -> Iterator[str]:
     yield ""
     yield "Generated from the commands themselves by `python -m patchkit.cli.reference`; do not edit."
     for name, module, summary in COMMANDS:
-        parser = Parser(prog=f"patchkit {name}")
+        parser = Parser(f"patchkit {name}")
         import_module(f"patchkit.cli.{module}").configure(parser)
         yield ""
         yield f"## patchkit {name}"

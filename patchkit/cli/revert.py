@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from patchkit.cli import options
+from patchkit.core import options as shared
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 def configure(parser: ArgumentParser) -> None:
     """The options of `revert`."""
     options.common(parser, "patchkit revert --image nightly-c50aca")
-    options.target(parser)
+    shared.target(parser)
     parser.add_argument("--force", action="store_true", help="give up files that somebody else has changed")
 
 
@@ -29,7 +30,7 @@ def run(args: Namespace) -> int:
     project = projects.find(args.folder)
     image = project.resolve(args.image)
     lock = project.lock_as_it_is(image)
-    with open_target(project, lock, options.choice(args), create=False) as (target, _):
+    with open_target(project, lock, shared.choice(args), create=False) as (target, _):
         if target is None:
             note = "there is no managed root: nothing was applied"
             report = Report(command="revert", image=image, outcome=Outcome.UNCHANGED, notes=(note,))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from patchkit.cli import options
+from patchkit.core import options as shared
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 def configure(parser: ArgumentParser) -> None:
     """The options of `verify`."""
     options.common(parser, "patchkit verify --image nightly-c50aca")
-    options.target(parser)
+    shared.target(parser)
 
 
 def run(args: Namespace) -> int:
@@ -26,7 +27,7 @@ def run(args: Namespace) -> int:
 
     project = projects.find(args.folder)
     lock = project.lock(project.resolve(args.image))
-    with open_target(project, lock, options.choice(args), create=False) as (target, _):
+    with open_target(project, lock, shared.choice(args), create=False) as (target, _):
         if target is None:
             raise DriftError(
                 f"{lock.image.name}: the stack is not applied: there is no managed root yet",

@@ -88,7 +88,9 @@ def take_off(target: Target, transaction: Transaction, ledger: Ledger) -> None:
         data = b"" if file.before is None else read_pristine(site, file.before)
         operations.append(Operation(path=path, before=before, after=file.before, data=data))
     if problems:
-        raise DriftError(*problems, hint="patchkit gives up files, nothing else: move it away by hand, then run it again")
+        raise DriftError(
+            *problems, hint="patchkit gives up files, nothing else: move it away by hand, then run it again"
+        )
     transaction.commit(operations, ledger, None, "")
 
 

@@ -20,6 +20,7 @@ _SHOWN = 5
 _BUDGET = 20_000_000
 _ELSEWHERE = "the lines that it expects are not in the file"
 _UNANCHORED = "an insertion without context has only its line number, which nothing here confirms"
+_NOT_EMPTY = "it fills an empty file, and this one is not empty"
 _COSTLY = "the lines that it expects occur in too many places to try them all"
 _OPEN_LINE = "it leaves a line without a line end in the middle of the file"
 
@@ -34,6 +35,11 @@ class Fit:
     offset: int = 0
     why: str = ""
     found: tuple[bytes, ...] = ()
+
+    @property
+    def unproven(self) -> bool:
+        """Whether the misfit proves nothing: the hunk was not tried, as nothing vouches for its place."""
+        return self.why in (_UNANCHORED, _COSTLY)
 
 
 def split_lines(data: bytes) -> list[bytes]:
@@ -100,7 +106,9 @@ class _Placer:
         if self.context_free and not old:
             vouched = self.same_file if self.same_file is not None else (stated > 0 or not self.lines)
             fits = vouched and self.exact_so_far and self.floor <= stated <= len(self.lines)
-            return (stated, "") if fits else (None, _UNANCHORED)
+            if fits:
+                return stated, ""
+            return None, _UNANCHORED if stated or self.same_file is False else _NOT_EMPTY
         last = len(self.lines) - len(old)
         anchors = self.anchors(hunk, last)
         if self.exact_so_far and (anchors is None or stated in anchors) and self.stands(old, stated):

@@ -36,11 +36,6 @@ class Hunk:
         """The lines that the hunk leaves."""
         return [text for mark, text in zip(self.marks, self.texts, strict=True) if mark != 0x2D]
 
-    @property
-    def has_context(self) -> bool:
-        """Whether a line of it is neither removed nor added."""
-        return b" " in self.marks
-
     def reversed(self) -> Hunk:
         """The hunk that undoes this one."""
         return Hunk(

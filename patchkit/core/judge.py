@@ -135,17 +135,25 @@ def _evidence(forward: SectionResult, back: SectionResult) -> str:
     both texts fit, the blob names of git's `index` line may still tell which file this is."""
     if not forward.ok and not back.ok:
         return "neither"
-    if (forward.ok and back.ok) or _some_hunk_fits_both(forward, back):
+    if (forward.ok and back.ok) or any(map(_tells_nothing, *_paired(forward, back))):
         if forward.same_file and not back.same_file:
             return "absent"
         return "there" if back.same_file and not forward.same_file else "unclear"
     return "absent" if forward.ok else "there"
 
 
-def _some_hunk_fits_both(forward: SectionResult, back: SectionResult) -> bool:
-    """Whether a hunk's old and new text both fit: it may be in the tree already while the others are not."""
-    pairs = zip(forward.fits, back.fits, strict=False)
-    return any(f.index is not None and b.index is not None for f, b in pairs)
+def _tells_nothing(forward: Fit, back: Fit) -> bool:
+    """Whether a hunk may be in the tree already or not, whatever the others are: both its texts fit,
+    or one of them could not be tried, or all there is of it is a few lines somewhere else."""
+    if (forward.index is not None and back.index is not None) or forward.unproven or back.unproven:
+        return True
+    bare = len(set(forward.hunk.marks)) == 1  # only added or only removed lines, and no context
+    return bare and bool(forward.offset or back.offset)
+
+
+def _paired(forward: SectionResult, back: SectionResult) -> tuple[tuple[Fit, ...], tuple[Fit, ...]]:
+    """The fits of the same hunks in both directions; none where a direction did not come to try them."""
+    return (forward.fits, back.fits) if len(forward.fits) == len(back.fits) else ((), ())
 
 
 def _applies(after: Overlay, results: list[SectionResult], changes: tuple[FileChange, ...]) -> Judgement:

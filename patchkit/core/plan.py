@@ -49,7 +49,12 @@ class Plan:
 
 
 def make_plan(
-    steps: tuple[LockedStep, ...], tree: Tree, read_input: ReadInput, *, stage: str | None = None, held: Collection[str] = ()
+    steps: tuple[LockedStep, ...],
+    tree: Tree,
+    read_input: ReadInput,
+    *,
+    stage: str | None = None,
+    held: Collection[str] = (),
 ) -> Plan:
     """Try `steps` in order on `tree`, which must be pristine. `stage` leaves the other stage's steps
     for later, but for those `held` by the target already. Raises ConfigError where an input is broken."""

@@ -21,10 +21,10 @@ _HINT = "put the file back as it was before or after that run, then run the same
 def check_redo(site: Site, journal: Journal) -> None:
     """Raise DriftError, naming every file that is neither as it was before the change nor as it is to
     be after it, and every piece of the change that is lost."""
-    targets = {target for _, target in journal.moves}
+    dirs = {target for _, target in journal.moves} | set(journal.rmdirs)
     problems = []
     for entry in journal.entries:
-        why = _entry_problem(site, entry, targets)
+        why = _entry_problem(site, entry, dirs)
         if why is not None:
             problems.append(f"{site.path}/{entry.path}: {why}")
     for temp, target in journal.moves:
@@ -36,7 +36,8 @@ def check_redo(site: Site, journal: Journal) -> None:
         raise DriftError(*problems, hint=_HINT)
 
 
-def _entry_problem(site: Site, entry: Entry, targets: set[str]) -> str | None:
+def _entry_problem(site: Site, entry: Entry, dirs: set[str]) -> str | None:
+    """What is wrong with one file. `dirs` are paths where the change itself puts or removes a directory."""
     if entry.temp is not None:
         assert entry.after is not None
         waiting = _look(site, entry.temp)
@@ -44,9 +45,7 @@ def _entry_problem(site: Site, entry: Entry, targets: set[str]) -> str | None:
             return f"an interrupted run was about to put {entry.temp} here, and somebody has changed that since"
     else:
         waiting = None
-    if entry.after is None and entry.path in targets and files.is_dir(site, entry.path):
-        return None  # the change puts a directory in the place of this file, and has done so
-    state = _look(site, entry.path)
+    state = None if entry.path in dirs and files.is_dir(site, entry.path) else _look(site, entry.path)
     if state is None if entry.after is None else entry.after.is_state(state):
         return None
     if state is None if entry.before is None else entry.before.is_state(state):
@@ -61,7 +60,7 @@ def _look(site: Site, path: str) -> FileState | None:
     try:
         return site.read(path)
     except UnreadableError as error:
-        if files.is_dir(site, path.rpartition("/")[0]) or "/" not in path:
+        if "/" not in path or files.is_dir(site, path.rpartition("/")[0]):
             raise DriftError(f"{site.path}/{path}: {error}", hint=_HINT) from None
         return None
 

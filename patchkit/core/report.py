@@ -104,6 +104,34 @@ def errors_json(error: PatchkitError | None) -> list[dict[str, str]]:
     return [{"code": error.code, "message": problem, "hint": error.hint} for problem in error.problems]
 
 
+def failure_json(command: str, error: PatchkitError) -> dict[str, Any]:
+    """The JSON object of a run that failed before it had a report."""
+    return {
+        "command": command,
+        "image": None,
+        "stack": None,
+        "target": None,
+        "stand_in": False,
+        "outcome": Outcome.REFUSED.value,
+        "errors": errors_json(error),
+    }
+
+
+def several_json(command: str, reports: list[Report]) -> dict[str, Any]:
+    """The reports of several images as one object: `images` holds one report each."""
+    failed = any(report.error is not None for report in reports)
+    return {
+        "command": command,
+        "image": None,
+        "stack": None,
+        "target": None,
+        "stand_in": False,
+        "outcome": Outcome.REFUSED.value if failed else Outcome.REPORTED.value,
+        "images": [to_json(report) for report in reports],
+        "errors": [entry for report in reports for entry in errors_json(report.error)],
+    }
+
+
 def plain_lines(report: Report) -> list[str]:
     """The report as plain text, one line a step and one a finding: for pipes and inside containers."""
     lines = [head_line(report)]

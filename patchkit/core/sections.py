@@ -95,9 +95,10 @@ def _reverse_one(section: Section) -> Section:
 
 
 def _is_context_free(sections: tuple[Section, ...]) -> bool:
-    """Whether the diff was made with -U0: no hunk of a changed file has a context line."""
+    """Whether the diff was made with -U0: no hunk of a changed file begins or ends with context (there
+    may be some inside: git diff --inter-hunk-context)."""
     hunks = [h for s in sections if s.change not in (Change.ADDED, Change.DELETED) for h in s.hunks]
-    return bool(hunks) and not any(hunk.has_context for hunk in hunks)
+    return bool(hunks) and not any(hunk.marks.startswith(b" ") or hunk.marks.endswith(b" ") for hunk in hunks)
 
 
 def blob_id(data: bytes) -> str:
@@ -133,8 +134,7 @@ class _Commit:
         while pending:  # what was to make way stays where it is
             for section in self.waiting.pop(pending.pop().old, ()):
                 if found[id(section)].ok:
-                    why = f"the diff makes this file from {shown(section.old or '')}, but it is there already"
-                    found[id(section)] = replace(found[id(section)], why=why)
+                    found[id(section)] = replace(found[id(section)], why=_there_already(section))
                     pending.append(section)
         return [found[id(section)] for section in group]
 
@@ -183,8 +183,10 @@ class _Commit:
     def _add(self, section: Section) -> list[Fit]:
         assert section.new is not None
         vacant = section.new in self.moved and section.new not in self.written
-        if not vacant and self.after.read(section.new) is not None:
-            raise _MisfitError("the diff creates this file, but it is there already")
+        if vacant:
+            self.waiting.setdefault(section.new, []).append(section)
+        elif self.after.read(section.new) is not None:
+            raise _MisfitError(_there_already(section))
         if any(b" " in hunk.marks or b"-" in hunk.marks for hunk in section.hunks):
             raise _MisfitError("the diff creates this file, but its hunk expects lines in it")
         if len(section.hunks) > 1:
@@ -210,7 +212,7 @@ class _Commit:
             self.waiting.setdefault(section.new, []).append(section)
         occupied = self.after.read(section.new) is not None and section.new not in self.vacated
         if (occupied or section.new in self.taken) and section.new != section.old:
-            raise _MisfitError(f"the diff makes this file from {shown(section.old)}, but it is there already")
+            raise _MisfitError(_there_already(section))
         data, fits = self._content(section, state.data)
         self.after.write(section.new, _changed(section, state, data))
         if section.change is Change.RENAMED and section.old not in self.written and section.old != section.new:
@@ -336,6 +338,11 @@ def _changed(section: Section, state: FileState, data: bytes) -> FileState:
         readers = (mode & 0o444) >> 2
         mode = mode | readers if section.new_mode & 0o100 else mode & ~0o111
     return FileState(kind=state.kind, mode=mode, data=data)
+
+
+def _there_already(section: Section) -> str:
+    how = "creates this file" if section.old is None else f"makes this file from {shown(section.old)}"
+    return f"the diff {how}, but it is there already"
 
 
 def _kind(kind: str) -> str:

@@ -106,6 +106,7 @@ class Transaction:
         """
         text = _own_file(self.site, JOURNAL)
         if text is None:
+            files.remove(self.site, f"{JOURNAL}.tmp")  # of a run killed before it had begun
             return None
         from patchkit.core.journal import PREPARE, parse  # only after a kill
         from patchkit.core.repair import check_redo

@@ -1,4 +1,4 @@
-"""Finds the directory a command works on: the one that was named, `/` if it is the image, else the managed root."""
+"""Which directory a command works on: the one that was named, `/` if it is the image, else the managed root."""
 
 from __future__ import annotations
 
@@ -7,66 +7,41 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from patchkit.core.errors import ConfigError, RefusedByMachineError
-from patchkit.core.operate import Target
-from patchkit.core.paths import UnsafePathError, check_relative
-from patchkit.core.site import Site, resolve_site
+from patchkit.core.roots import Choice, is_running_image, open_root
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from patchkit.core.lockfile import Lock
+    from patchkit.core.operate import Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """What the person said about the target (design.md, Target rule)."""
+class ManagedRoot:
+    """Where an image's managed root is, and how to make or complete it; `make` returns notes for the
+    person, and is None for commands that only look."""
 
-    root: str | None = None
-    site: str | None = None
-    stand_in: bool = False
-
-
-def site_patterns(lock: Lock, choice: Choice) -> tuple[str, ...]:
-    """The globs that name the site: the person's, else the image's. Raises ConfigError."""
-    if choice.site is None:
-        return lock.image.site
-    try:
-        return (check_relative(choice.site.strip("/")),)
-    except UnsafePathError as error:
-        raise ConfigError(f"--site: {error}", hint="name a folder relative to the root") from None
+    path: str
+    make: Callable[[], tuple[str, ...]] | None
 
 
 @contextmanager
-def open_root(lock: Lock, choice: Choice, root: str, *, managed: bool) -> Iterator[Target]:
-    """The site below `root`, open as a target. Raises ConfigError where there is none."""
-    if not os.path.isdir(root):
-        raise ConfigError(f"--root {root}: no such directory", hint="name the root of the image's file tree")
-    patterns = site_patterns(lock, choice)
-    try:
-        path = resolve_site(root, patterns)
-    except OSError as error:
-        raise RefusedByMachineError(f"{root}: {error.strerror}") from None
-    if path is None:
-        raise ConfigError(
-            f"{root}: it holds no site directory {' or '.join(patterns)}",
-            hint="name the site below the root: --site PATH",
-        )
-    with Site(path) as site:
-        yield Target(site=site, label=path, managed=managed, stand_in_meant=choice.stand_in)
+def open_directory(lock: Lock, choice: Choice, managed: ManagedRoot) -> Iterator[tuple[Target | None, tuple[str, ...]]]:
+    """Open the target that `choice` means (design.md, Target rule), with notes for the person.
 
-
-def is_running_image(lock: Lock, choice: Choice) -> bool:
-    """Whether `/` is the image that `lock` is for, by its identity."""
-    from patchkit.core.identity import contradiction
-
-    if not lock.image.identity_file:
-        return False
-    try:
-        path = resolve_site("/", site_patterns(lock, choice))
-    except (ConfigError, OSError):
-        return False
-    if path is None:
-        return False
-    with Site(path) as site:
-        return contradiction(lock.image, site) is None
+    None where that is the managed root, it does not exist, and it is not to be made.
+    """
+    notes: tuple[str, ...] = ()
+    if choice.root is not None:
+        root, is_managed = choice.root, os.path.realpath(choice.root) == os.path.realpath(managed.path)
+    elif is_running_image(lock, choice):
+        root, is_managed = "/", False
+    else:
+        root, is_managed = managed.path, True
+        if managed.make is not None:
+            notes = managed.make()
+        elif not os.path.isdir(root):
+            yield None, ()
+            return
+    with open_root(lock, choice, root, managed=is_managed) as target:
+        yield target, notes

@@ -136,7 +136,9 @@ class Options:
 @st.composite
 def options(draw: st.DrawFn) -> Options:
     words = ["--binary", f"-U{draw(st.integers(0, 8))}"]
-    words += draw(st.sampled_from(([], ["-M"], ["-M30%"], ["-C", "--find-copies-harder"], ["-B", "-M"], ["--no-renames"])))
+    words += draw(
+        st.sampled_from(([], ["-M"], ["-M30%"], ["-C", "--find-copies-harder"], ["-B", "-M"], ["--no-renames"]))
+    )
     words += draw(st.sampled_from(([], [], ["--full-index"])))
     words += draw(st.sampled_from(([], ["--patience"], ["--minimal"], ["--inter-hunk-context=3"])))
     prefix = draw(st.sampled_from((["--no-prefix"], ["--src-prefix=i/", "--dst-prefix=w/"], [], [])))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import stat
-import subprocess
 import sys
 import traceback
 import warnings
@@ -82,6 +82,28 @@ def killed_at(number: int, action: Callable[[], object]) -> bool:
 
 def copy(source: Path, target: Path) -> Path:
     """A copy with modes, owners, attributes, links and times."""
-    subprocess.run(["rm", "-rf", target], check=True)
-    subprocess.run(["cp", "-a", source, target], check=True)
+    if target.exists():
+        shutil.rmtree(target)
+    names: dict[int, str] = {}
+    _copy_dir(os.fspath(source), os.fspath(target), names)
     return target
+
+
+def _copy_dir(source: str, target: str, names: dict[int, str]) -> None:
+    os.mkdir(target)
+    for entry in os.scandir(source):
+        here = f"{target}/{entry.name}"
+        if entry.is_dir(follow_symlinks=False):
+            _copy_dir(entry.path, here, names)
+        elif (known := names.setdefault(entry.inode(), here)) != here:
+            os.link(known, here, follow_symlinks=False)
+        else:
+            shutil.copy2(entry.path, here, follow_symlinks=False)
+            _copy_owner(entry.stat(follow_symlinks=False), here)
+    _copy_owner(os.lstat(source), target)
+    shutil.copystat(source, target)
+
+
+def _copy_owner(status: os.stat_result, target: str) -> None:
+    if os.geteuid() == 0:
+        os.chown(target, status.st_uid, status.st_gid, follow_symlinks=False)

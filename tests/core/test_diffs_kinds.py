@@ -128,7 +128,9 @@ KINDS: dict[str, Kind] = {
     "blank_context_stripped": text(BASE.replace(b"line 9", b""), EDIT.replace(b"line 9", b""), change=stripped_blanks),
     # amounts of context
     "no_context": text(BASE, EDIT, git=("-U0",), oracle=("--unidiff-zero",)),
-    "no_context_insert": text(BASE, BASE.replace(b"line 10\n", b"line 10\nx\n"), git=("-U0",), oracle=("--unidiff-zero",)),
+    "no_context_insert": text(
+        BASE, BASE.replace(b"line 10\n", b"line 10\nx\n"), git=("-U0",), oracle=("--unidiff-zero",)
+    ),
     "no_context_insert_first": text(BASE, b"x\n" + BASE, git=("-U0",), oracle=("--unidiff-zero",)),
     "no_context_insert_last": text(BASE, BASE + b"x\n", git=("-U0",), oracle=("--unidiff-zero",)),
     "no_context_delete": text(
@@ -154,7 +156,9 @@ KINDS: dict[str, Kind] = {
     "two_touching_hunks_without_context": text(
         BASE, EDIT.replace(b"line 12\n", b""), git=("-U0", "--inter-hunk-context=0"), oracle=("--unidiff-zero",)
     ),
-    "function_names_in_hunk_headers": text(LONG, LONG.replace(b"return 33", b"return 3333"), git=("--function-context",)),
+    "function_names_in_hunk_headers": text(
+        LONG, LONG.replace(b"return 33", b"return 3333"), git=("--function-context",)
+    ),
     "rewritten": text(BASE, lines(25, "other")),
     "broken_rewrite": text(BIG, lines(90, "other"), git=("-B", "-M")),
     # names
@@ -219,10 +223,10 @@ KINDS: dict[str, Kind] = {
     "rename_with_spaces": Kind(before={"a b": file(BASE)}, after={"c d b/e": file(EDIT)}),
     "rename_quoted": Kind(before={'a"b': file(BASE)}, after={"c\td": file(BASE)}),
     "rename_link": Kind(before={"a": link(b"some/where")}, after={"b": link(b"some/where")}),
-    "rename_no_prefix": Kind(
-        before={"d/a": file(BASE)}, after={"d/b": file(EDIT)}, git=("-M", "--no-prefix"), strip=0
+    "rename_no_prefix": Kind(before={"d/a": file(BASE)}, after={"d/b": file(EDIT)}, git=("-M", "--no-prefix"), strip=0),
+    "copy": Kind(
+        before={"a": file(BASE)}, after={"a": file(BASE), "b": file(BASE)}, git=("-C", "--find-copies-harder")
     ),
-    "copy": Kind(before={"a": file(BASE)}, after={"a": file(BASE), "b": file(BASE)}, git=("-C", "--find-copies-harder")),
     "copy_edit_source_edited": Kind(
         before={"b": file(BASE)},
         after={"b": file(EDIT), "a": file(BASE[7:]), "c": file(BASE[:-8])},

@@ -354,7 +354,10 @@ def test_a_file_that_is_already_there(tmp_path: Path) -> None:
 def test_lines_between_versions_of_one_file(tmp_path: Path) -> None:
     """Three steps on one file; the middle one is dropped, and the last one moves up."""
     one, two, three_ = numbered(20, _3="1"), numbered(20, _3="1", _4="2\n2b"), numbered(20, _3="1", _4="2\n2b", _15="3")
-    v1 = build({A: numbered()}, {"1": diff({A: numbered()}, {A: one}), "2": diff({A: one}, {A: two}), "3": diff({A: two}, {A: three_})})
+    v1 = build(
+        {A: numbered()},
+        {"1": diff({A: numbered()}, {A: one}), "2": diff({A: one}, {A: two}), "3": diff({A: two}, {A: three_})},
+    )
     v2 = build({A: numbered()}, {"1": diff({A: numbered()}, {A: one}), "3": diff({A: two}, {A: three_})}, version=2)
     site = write_tree(tmp_path / "site", {A: numbered()})
     apply(v1, site)

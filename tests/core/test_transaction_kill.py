@@ -17,6 +17,7 @@ from tests.core.stacks import (
     apply,
     build,
     diff,
+    fast_dir,
     leftovers,
     link,
     numbered,
@@ -29,7 +30,7 @@ from tests.core.stacks import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 PRISTINE: dict[str, Content] = {
@@ -77,8 +78,14 @@ def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def pristine(tmp_path: Path) -> Path:
-    site = write_tree(tmp_path / "pristine", PRISTINE)
+def pristine() -> Iterator[Path]:
+    """In memory where there is such a file system: the tests make some thousand trees."""
+    with fast_dir() as base:
+        yield make_pristine(base / "pristine")
+
+
+def make_pristine(site: Path) -> Path:
+    write_tree(site, PRISTINE)
     (site / "pkg/__pycache__").mkdir()
     (site / "pkg/__pycache__/mod.cpython-311.pyc").write_bytes(b"stale")
     (site / "pkg/__pycache__/other.cpython-311.pyc").write_bytes(b"not ours")
@@ -90,7 +97,11 @@ def pristine(tmp_path: Path) -> Path:
 
 def content(site: Path) -> Tree:
     """The tree without the ledger and byte-code."""
-    return {p: s for p, s in snapshot(site).items() if not p.startswith(".patchkit") and p != "pkg/__pycache__/mod.cpython-311.pyc"}
+    return {
+        p: s
+        for p, s in snapshot(site).items()
+        if not p.startswith(".patchkit") and p != "pkg/__pycache__/mod.cpython-311.pyc"
+    }
 
 
 def check_readers(stack: Stack, site: Path, expected: Tree) -> bool:
@@ -98,7 +109,11 @@ def check_readers(stack: Stack, site: Path, expected: Tree) -> bool:
     before = snapshot(site)
     interrupted = (site / ".patchkit/journal.json").exists()
     if interrupted:
-        for read in (lambda: verify(stack, site), lambda: look(inspect.status, stack, site), lambda: look(inspect.diff, stack, site)):
+        for read in (
+            lambda: verify(stack, site),
+            lambda: look(inspect.status, stack, site),
+            lambda: look(inspect.diff, stack, site),
+        ):
             with pytest.raises(DriftError, match="an earlier run was interrupted"):
                 read()
     elif verify(stack, site).outcome is Outcome.CLEAN:
@@ -223,6 +238,27 @@ def test_a_no_op_repairs_first_and_says_so(pristine: Path) -> None:
     }
 
 
+def committed_upgrade(pristine: Path) -> Path:
+    """An upgrade that was killed just after its commit point."""
+    world = World("upgrade", pristine)
+    few, many = 0, 1
+    while (site := world.killed(many)) is not None and not is_committed(site):
+        few, many = many, many * 2
+    while many - few > 1:
+        middle = (few + many) // 2
+        site = world.killed(middle)
+        few, many = (few, middle) if site is None or is_committed(site) else (middle, many)
+    site = world.killed(many)
+    assert site is not None
+    assert is_committed(site)
+    return site
+
+
+def is_committed(site: Path) -> bool:
+    journal = site / ".patchkit/journal.json"
+    return journal.exists() and b'"commit"' in journal.read_bytes()
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -235,14 +271,8 @@ def test_a_no_op_repairs_first_and_says_so(pristine: Path) -> None:
     ],
 )
 def test_a_tampered_journal(damage: Callable[[Path], object], pristine: Path) -> None:
-    world = World("upgrade", pristine)
-    number = 0
-    while (site := world.killed(number := number + 1)) is not None:
-        journal = site / ".patchkit/journal.json"
-        if journal.exists() and b'"commit"' in journal.read_bytes():
-            break
-    assert site is not None
-    damage(journal)
+    site = committed_upgrade(pristine)
+    damage(site / ".patchkit/journal.json")
     before = snapshot(site)
     for act in (lambda: apply(V2, site), lambda: revert(site), lambda: verify(V2, site)):
         with pytest.raises(DriftError):
@@ -252,13 +282,7 @@ def test_a_tampered_journal(damage: Callable[[Path], object], pristine: Path) ->
 
 @pytest.mark.parametrize("lost", ["temp", "changed temp", "ledger"])
 def test_a_lost_piece_of_a_committed_change(lost: str, pristine: Path) -> None:
-    world = World("upgrade", pristine)
-    number = 0
-    while (site := world.killed(number := number + 1)) is not None:
-        journal = site / ".patchkit/journal.json"
-        if journal.exists() and b'"commit"' in journal.read_bytes():
-            break
-    assert site is not None
+    site = committed_upgrade(pristine)
     temps = sorted(site.glob("pkg/.patchkit-*.tmp"))
     if lost == "temp":
         temps[0].unlink()

@@ -40,8 +40,8 @@ def test_every_end_without_a_hand_off_drops_it_and_only_it(observed: Any) -> Non
     ends = ("aborted", "stopped", "not asked to")
     both = {"parked": ["other", "r"], "held": []}
     sort = {end: [held, {key: sorted(names) for key, names in left.items()}] for end, (held, left) in before.items()}
-    assert sort == {**dict.fromkeys(ends, [False, both]), "no blocks": [False, {"parked": ["r"], "held": []}]}
-    assert after == {**dict.fromkeys(ends, [False, {"parked": ["other"], "held": []}]), "no blocks": [False, NOTHING]}
+    assert sort == {**{key: [False, both] for key in ends}, "no blocks": [False, {"parked": ["r"], "held": []}]}
+    assert after == {**{key: [False, {"parked": ["other"], "held": []}] for key in ends}, "no blocks": [False, NOTHING]}
 
 
 def test_a_hundred_early_releases_leave_nothing(observed: Any) -> None:

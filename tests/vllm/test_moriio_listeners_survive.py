@@ -28,7 +28,7 @@ def test_the_notify_listener_takes_the_next_message_after_any_bad_one(observed: 
     before, after = observed(IMAGE, STEP, "notify_listener")
     assert before == {"unknown type": "the listener is dead"}
     # the good one is handled, there is one line in the log, and it is short
-    assert after == dict.fromkeys(BAD, [True, 1, True])
+    assert after == {key: [True, 1, True] for key in BAD}
 
 
 def test_the_log_holds_the_message_and_what_was_wrong(observed: Any) -> None:
@@ -43,7 +43,7 @@ def test_many_bad_messages_do_not_lose_the_good_one(observed: Any) -> None:
 def test_the_handshake_listener_answers_after_any_bad_message(observed: Any) -> None:
     before, after = observed(IMAGE, STEP, "handshake_listener")
     assert before == [LAYERS, {"unknown": ["nobody answers", 0]}, False]
-    assert after == [LAYERS, dict.fromkeys(("unknown", "two frames", "huge", "empty"), [LAYERS, 1]), True]
+    assert after == [LAYERS, {key: [LAYERS, 1] for key in ("unknown", "two frames", "huge", "empty")}, True]
 
 
 def test_the_handshake_listener_answers_after_a_bad_second_part(observed: Any) -> None:

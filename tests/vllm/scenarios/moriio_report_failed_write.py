@@ -218,6 +218,15 @@ def observe_released_meanwhile() -> Any:
     return bare.freed().count("tx"), bare.sent, bare.left()
 
 
+def seal(writer: Any) -> str | None:
+    """What the model's thread gets from it."""
+    try:
+        writer.seal_pending_transfers()
+    except (moriio_common.MoRIIOError, OSError) as error:
+        return type(error).__name__
+    return None
+
+
 def observe_sealing() -> Any:
     """Two transfers have written all; the wait for the first fails. The model's thread goes on to the second."""
     bare = Bare()
@@ -229,11 +238,7 @@ def observe_sealing() -> Any:
         allocation.completion_remote_ip, allocation.completion_notify_port = "10.0.0.2", 61005
         allocation.writes_done, allocation.transfer_statuses = 1, [Status(state)]
         bare.writer.schedule_write(bare.task(transfer))
-    raised = None
-    try:
-        bare.writer.seal_pending_transfers()
-    except Exception as error:
-        raised = type(error).__name__
+    raised = seal(bare.writer)
     acks = [ack.transfer_id for ack in bare.wrapper.pop_finished_req_ids()]
     return raised, acks, bare.sent, bare.left()
 
@@ -257,11 +262,7 @@ def observe_sealing_waits_for_the_rest() -> Any:
     allocation.completion_remote_ip, allocation.completion_notify_port = "10.0.0.2", 61005
     allocation.writes_done, allocation.transfer_statuses = 1, list(statuses)
     bare.writer.schedule_write(bare.task())
-    raised = None
-    try:
-        bare.writer.seal_pending_transfers()
-    except Exception as error:
-        raised = type(error).__name__
+    raised = seal(bare.writer)
     return raised, reported_early, bare.sent, [ack.transfer_id for ack in bare.wrapper.pop_finished_req_ids()]
 
 
@@ -281,11 +282,7 @@ def observe_half_of_the_ranks_told() -> Any:
     allocation.completion_notify_targets = {("10.0.0.2", 61005): 1, ("10.0.0.2", 61006): 1}
     allocation.writes_done = 1
     bare.writer.schedule_write(bare.task())
-    raised = None
-    try:
-        bare.writer.seal_pending_transfers()
-    except Exception as error:
-        raised = type(error).__name__
+    raised = seal(bare.writer)
     return raised, bare.sent
 
 
@@ -311,7 +308,7 @@ def run_until_free(side: Side) -> list[Any]:
     def stepped() -> bool:
         try:
             told.append(side.step())
-        except Exception as error:
+        except moriio_common.MoRIIOError as error:
             told.append(type(error).__name__)
             return True
         return not side.scheduler.requests
@@ -357,12 +354,12 @@ def observe_engine_sealing() -> Any:
     side, decode = prefill_side()
     side.mori.transfers = "failed"
     writer = side.worker._writer
-    seal = writer.seal_pending_transfers
+    seal_all = writer.seal_pending_transfers
 
     def posted_before() -> None:
         if writer._scheduled_writes and not writer._sealed_writes:
             wait_until(lambda: written(side), "all layers to be posted")
-        seal()
+        seal_all()
 
     writer.seal_pending_transfers = posted_before
     allocated(side)
@@ -377,8 +374,11 @@ def observe_engine_transfer_fails() -> Any:
     side.mori.transfers = "failed"
     sealed = threading.Event()
     torch.cuda.Event = lambda: SimpleNamespace(record=lambda stream: None, synchronize=lambda: sealed.wait(10))
-    seal = side.worker._writer.seal_pending_transfers
-    side.worker._writer.seal_pending_transfers = lambda: (seal(), side.worker._writer._sealed_writes and sealed.set())
+    seal_all = side.worker._writer.seal_pending_transfers
+    side.worker._writer.seal_pending_transfers = lambda: (
+        seal_all(),
+        side.worker._writer._sealed_writes and sealed.set(),
+    )
     allocated(side)
     return run_until_free(side), sentinel(side, decode), side.used_blocks()
 

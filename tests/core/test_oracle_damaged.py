@@ -1,0 +1,117 @@
+"""Targets that were changed since the diff was made: git apply's answer against ours.
+
+Where both make a tree, it is the same one, but for the differences that `explained` lists. Where git
+refuses, we may only make one if every hunk's text stands, byte for byte, where we put it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from patchkit.core.diffs import parse
+from patchkit.core.fit import split_lines
+from patchkit.core.judge import judge_patch
+from patchkit.core.sections import apply_sections
+from patchkit.core.verdicts import Verdict
+from tests.core.edits import edited, texts
+from tests.core.trees import MemoryTree, Repo, file, git_apply
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from patchkit.core.sections import SectionResult
+
+FEW = settings(
+    max_examples=150,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+    phases=(Phase.generate, Phase.shrink),
+)
+COUNTS: Counter[str] = Counter()
+
+
+@pytest.fixture(scope="module")
+def repo(tmp_path_factory) -> Repo:
+    return Repo(tmp_path_factory.mktemp("damaged"))
+
+
+def stands(report: SectionResult, target: bytes) -> bool:
+    """Whether every hunk was put where its old text stands, in order, apart."""
+    body, at = split_lines(target), 0
+    for fit in report.fits:
+        assert fit.index is not None
+        old = fit.hunk.old
+        if fit.index < at or body[fit.index : fit.index + len(old)] != old:
+            return False
+        at = fit.index + len(old)
+    return True
+
+
+def unique(report: SectionResult, target: bytes) -> bool:
+    """Whether each hunk that sits elsewhere than stated had no other place to be."""
+    body = split_lines(target)
+    for fit in report.fits:
+        old = fit.hunk.old
+        places = [i for i in range(len(body) - len(old) + 1) if old and body[i : i + len(old)] == old]
+        if fit.offset and len([i for i in places if i >= 0]) != 1:
+            return False
+    return True
+
+
+def explained(report: SectionResult) -> bool:
+    """Git, with --unidiff-zero, takes a last line without a line end for the beginning of any line."""
+    return any(not text.endswith(b"\n") for fit in report.fits for text in fit.hunk.texts)
+
+
+def compare(repo: Repo, data: st.DataObject, root: Path) -> None:
+    before = data.draw(texts().filter(bool))
+    after = data.draw(edited(before).filter(lambda made: made and made != before))
+    target = data.draw(edited(before))
+    context = data.draw(st.integers(0, 4))
+    diff = repo.diff({"f": file(before)}, {"f": file(after)}, f"-U{context}", "--binary")
+    if b"GIT binary patch" in diff:
+        return
+    if data.draw(st.booleans()):  # without git's blob names, as from GNU diff
+        diff = b"".join(line for line in diff.splitlines(keepends=True) if not line.startswith(b"index "))
+    options = ("--unidiff-zero",) if context == 0 else ()
+    theirs = git_apply(root / "t", {"f": file(target)}, diff, *options)
+    overlay, reports = apply_sections(parse(diff), MemoryTree({"f": file(target)}))
+    if not reports[0].ok:
+        COUNTS["both refuse" if theirs is None else "only we refuse"] += 1
+        return
+    ours = overlay.changes["f"]
+    assert ours is not None
+    assert stands(reports[0], target)
+    if theirs is None:
+        # Allowed where every hunk's text matched exactly: see `stands`.
+        COUNTS["only git refuses"] += 1
+        assert unique(reports[0], target)
+    elif theirs["f"].data != ours.data:
+        COUNTS["both apply, differently"] += 1
+        assert explained(reports[0]), (target, diff, theirs["f"].data, ours.data)
+    else:
+        COUNTS["the same"] += 1
+    again = judge_patch(parse(diff), MemoryTree({"f": ours}))
+    if ours.data != target:
+        assert again.verdict not in (Verdict.APPLIES, Verdict.OFFSET) or again.writes == {}
+
+
+@FEW
+@given(data=st.data())
+def test_a_damaged_target(repo, data, tmp_path_factory):
+    compare(repo, data, tmp_path_factory.getbasetemp())
+
+
+@pytest.mark.slow
+@settings(FEW, max_examples=10_000, derandomize=False)
+@given(data=st.data())
+def test_a_damaged_target_many(repo, data, tmp_path_factory):
+    compare(repo, data, tmp_path_factory.getbasetemp())
+    print(COUNTS)
