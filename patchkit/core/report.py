@@ -182,4 +182,9 @@ def head_line(report: Report) -> str:
 
 def files_text(step: StepReport) -> str:
     """`vllm/a.py (modified), vllm/c.py (renamed from vllm/b.py)`"""
-    return ", ".join(f"{c.path} ({c.change.value}{f' from {c.source}' if c.source else ''})" for c in step.changes)
+    return ", ".join(file_text(change) for change in step.changes)
+
+
+def file_text(change: FileChange) -> str:
+    """`vllm/c.py (renamed from vllm/b.py)`"""
+    return f"{change.path} ({change.change.value}{f' from {change.source}' if change.source else ''})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from patchkit.core.report import Report, StepReport, files_text, head_line
+from patchkit.core.report import Report, StepReport, file_text, head_line
 from patchkit.core.verdicts import Verdict
 from patchkit.io.console import Cell, print_lines, print_table
 
@@ -30,5 +30,9 @@ def show(report: Report) -> None:
 
 def _row(step: StepReport) -> tuple[Cell, Cell, Cell]:
     if step.verdict is None:
-        return (step.id, ""), ("-", "dim"), (files_text(step), "")
-    return (step.id, ""), (step.verdict.value, _STYLES.get(step.verdict, "red")), (files_text(step), "")
+        return (step.id, ""), ("-", "dim"), (_files(step), "")
+    return (step.id, ""), (step.verdict.value, _STYLES.get(step.verdict, "red")), (_files(step), "")
+
+
+def _files(step: StepReport) -> str:
+    return "\n".join(file_text(change) for change in step.changes)
