@@ -8,7 +8,7 @@ from base64 import b85decode
 from dataclasses import dataclass
 
 _METHOD = re.compile(rb"(literal|delta) (\d{1,12})\r?$")
-MAX_SIZE = 1 << 30
+SMALL = 64 << 20  # so much a binary change may always make; more only in proportion to what it is made of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,16 +37,18 @@ def _one(lines: list[bytes], i: int) -> tuple[BinaryHunk, int]:
     if match is None:
         raise ValueError("a binary change that names neither 'literal' nor 'delta' and a size")
     size = int(match.group(2))
-    if size > MAX_SIZE:
-        raise ValueError(f"a binary change that promises {size} bytes; the limit is {MAX_SIZE}")
     i += 1
     packed = []
     while i < len(lines) and lines[i].rstrip(b"\r"):
         packed.append(_line(lines[i].rstrip(b"\r")))
         i += 1
+    whole = b"".join(packed)
+    limit = max(SMALL, 32 * len(whole))
+    if size > limit:
+        raise ValueError(f"a binary change that promises {size} bytes; the limit for its data is {limit}")
     unpack = zlib.decompressobj()
     try:
-        data = unpack.decompress(b"".join(packed), size + 1)
+        data = unpack.decompress(whole, size + 1)
     except zlib.error as error:
         raise ValueError(f"a binary change whose data cannot be unpacked: {error}") from None
     if len(data) != size or not unpack.eof:
@@ -83,8 +85,9 @@ def apply_delta(delta: bytes, before: bytes) -> bytes:
     target_size, i = _size(delta, i)
     if source_size != len(before):
         raise ValueError(f"the delta is against {source_size} bytes, the file has {len(before)}")
-    if target_size > MAX_SIZE:
-        raise ValueError(f"the delta promises {target_size} bytes; the limit is {MAX_SIZE}")
+    limit = max(SMALL, 2 * (len(before) + len(delta)))
+    if target_size > limit:
+        raise ValueError(f"the delta promises {target_size} bytes; the limit for its file is {limit}")
     out = bytearray()
     while i < len(delta):
         op = delta[i]

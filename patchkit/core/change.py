@@ -61,8 +61,7 @@ def carry_out(
         return replace(report, outcome=Outcome.REFUSED, error=ConflictError(*problems, hint=hint))
     broken, notes = _compile(plan, pristine)
     if broken:
-        error = ConflictError(*broken, hint="mend the patch, then: patchkit lock")
-        return replace(report, outcome=Outcome.REFUSED, error=error)
+        return _does_not_compile(report, plan, broken)
     new, operations = _new_ledger(request, target, plan, ledger, pristine, report, pinned)
     notes = (*report.notes, *standing_notes(new, report), *notes, *_hard_links(target.site, operations))
     report = replace(report, notes=notes)
@@ -171,10 +170,11 @@ def with_plan(report: Report, plan: Plan, ledger: Ledger | None) -> Report:
     return replace(report, steps=tuple(steps), notes=notes)
 
 
-def _compile(plan: Plan, pristine: Tree) -> tuple[list[str], tuple[str, ...]]:
+def _compile(plan: Plan, pristine: Tree) -> tuple[dict[str, str], tuple[str, ...]]:
     """Compile every patched Python file: the ones that break, and notes about those that were
     broken for this interpreter before."""
-    broken, notes = [], []
+    broken: dict[str, str] = {}
+    notes: list[str] = []
     for path, state in sorted(plan.final.items()):
         if state is None or state.kind == LINK or not path.endswith(".py"):
             continue
@@ -186,9 +186,25 @@ def _compile(plan: Plan, pristine: Tree) -> tuple[list[str], tuple[str, ...]]:
             version = f"{sys.version_info[0]}.{sys.version_info[1]}"
             notes.append(f"not compiled: {path}: its pristine text does not compile with Python {version} either")
             continue
-        steps = ", ".join(plan.writers(path))
-        broken.append(f"step {steps}: {path} does not compile after the patch: {problem}")
+        broken[path] = problem
     return broken, tuple(notes)
+
+
+def _does_not_compile(report: Report, plan: Plan, broken: dict[str, str]) -> Report:
+    """`report` for a plan that would leave broken Python: the steps that write it conflict."""
+    problems = []
+    found: dict[str, tuple[str, ...]] = {}
+    for path, problem in broken.items():
+        why = f"{path} does not compile after the patch: {problem}"
+        writers = plan.writers(path)
+        problems.append(f"step {', '.join(writers)}: {why}")
+        found.update({step_id: (*found.get(step_id, ()), why) for step_id in writers})
+    steps = tuple(
+        replace(step, verdict=Verdict.CONFLICT, detail=found[step.id]) if step.id in found else step
+        for step in report.steps
+    )
+    error = ConflictError(*problems, hint="mend the patch, then: patchkit lock")
+    return replace(report, outcome=Outcome.REFUSED, steps=steps, error=error)
 
 
 def _syntax(data: bytes, path: str) -> str | None:

@@ -25,6 +25,7 @@ _COMMIT = re.compile(rb"(?:From [0-9a-f]{40,64} |commit [0-9a-f]{40,64}\b)")
 _EPOCH = re.compile(rb"\t(?:1969-12-31|1970-01-01) \d\d:\d\d:00(?:\.0+)? ([+-]\d\d\d\d)$")
 _ONLY_IN = re.compile(rb"Only in [^:]+: \S")
 _CONTEXT_RANGE = re.compile(rb"\*\*\* \d+(?:,\d+)? \*\*\*\*")
+_ORPHAN = re.compile(rb"(?:old mode|new mode|new file mode|deleted file mode) [0-7]{6}\r?$")
 _MODE = re.compile(rb"[0-7]{5,6}")
 _NO_NEWLINE = ord("\\")
 _NULL = "/dev/null"
@@ -68,7 +69,9 @@ class _Header:
 
 class _Parser:
     def __init__(self, diff: bytes, strip: int, prefix: str, paths: tuple[str, ...]) -> None:
-        self.lines = diff.split(b"\n")
+        if diff.startswith((b"\xff\xfe", b"\xfe\xff")):
+            raise DiffError("the diff is written in UTF-16; make it with git diff --output=FILE")
+        self.lines = diff.removeprefix(b"\xef\xbb\xbf").split(b"\n")
         if self.lines[-1] == b"":
             self.lines.pop()
         self.strip, self.prefix, self.select = strip, prefix, paths
@@ -113,7 +116,7 @@ class _Parser:
         """Text between sections is ignored, unless it is a change that would be lost."""
         if _COMMIT.match(line):
             self.commit += 1
-        elif _HUNK.match(line):
+        elif line.startswith(b"@@ -"):
             raise self.error("a hunk that belongs to no file")
         elif line.startswith((b"diff --cc ", b"diff --combined ")):
             self.file = readable(line.rstrip(b"\r").split(b" ", 2)[2])
@@ -124,6 +127,8 @@ class _Parser:
             raise self.error(self.no_data(line))
         elif line.startswith(b"GIT binary patch"):
             raise self.error("a binary change that belongs to no file")
+        elif _ORPHAN.match(line) or (line.startswith(b"rename from ") and self.peek(1).startswith(b"rename to ")):
+            raise self.error(f"'{readable(line)}' belongs to no 'diff --git' line")
         elif line.rstrip() == b"*" * 15 and _CONTEXT_RANGE.match(self.peek(1)):
             raise self.error("a context diff; patchkit reads unified diffs (diff -u, git diff)")
         elif _ONLY_IN.match(line) and self.only_in is None:
@@ -148,13 +153,13 @@ class _Parser:
             raise self.error(f"{readable(text)}: has fewer than the {strip} leading parts that are to be stripped")
         return stripped.decode("utf-8", "surrogateescape")
 
-    def placed(self, name: str | None) -> str | None:
+    def placed(self, name: str | None, at: int) -> str | None:
         if name is None:
             return None
         try:
             return check_relative(f"{self.prefix}/{name}" if self.prefix else name)
         except UnsafePathError as error:
-            raise self.error(str(error)) from None
+            raise self.error(str(error), at) from None
 
     def selected(self, name: str) -> bool:
         return not self.select or any(
@@ -303,6 +308,8 @@ class _Parser:
             if old == _NULL and new == _NULL:
                 raise self.error("names /dev/null on both sides", head.at)
             old, new = (None if old == _NULL else old), (None if new == _NULL else new)
+            if named is not None and None not in (old, new) and named in (old, new):
+                old = new = named  # one of the two was mistyped: the other and the 'diff --git' line agree
         elif named is None:
             raise self.error(f"cannot tell the file's name from 'diff --git {readable(raw)}'", head.at)
         else:
@@ -344,8 +351,8 @@ class _Parser:
         self.sections.append(
             Section(
                 change=_change(head, old, new, bool(hunks or binary)),
-                old=self.placed(old),
-                new=self.placed(new),
+                old=self.placed(old, head.at),
+                new=self.placed(new, head.at),
                 old_mode=head.old_mode,
                 new_mode=head.new_mode,
                 hunks=hunks,
@@ -373,6 +380,8 @@ class _Parser:
         found = []
         while (match := _HUNK.match(self.peek(0))) is not None:
             found.append(self.hunk(match))
+        if self.peek(0).startswith(b"@@"):
+            raise self.error(f"a hunk header that cannot be read: {readable(self.peek(0))}")
         ahead = 0
         while found and self.peek(ahead).startswith(b" "):
             ahead += 1

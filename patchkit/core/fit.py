@@ -2,9 +2,9 @@
 
 A hunk fits where the file's lines are the hunk's old lines, byte for byte. The stated line number
 decides; if the lines are elsewhere, they must be there exactly once. As in git, a hunk that starts
-at line 1 is anchored to the file's beginning and one without trailing context to its end, unless
-the whole diff was made without context (`-U0`): then the line number is the only anchor of a pure
-insertion. (git, apply.c, apply_one_fragment; facts on wrong landings in ../shared/patching.md, 1-3.)
+at line 1 is anchored to the file's beginning and one without trailing context to its end. Where the
+whole diff was made without context (`-U0`) nothing is anchored to the end, and the line number is the
+only anchor of a pure insertion. (git, apply.c, apply_one_fragment; facts on wrong landings in ../shared/patching.md, 1-3.)
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class _Placer:
 
     def anchors(self, hunk: Hunk, last: int) -> tuple[int, ...] | None:
         """The indices that the hunk is tied to, the file's beginning or end; None where it is not."""
-        at_start = not self.context_free and hunk.old_start <= 1
+        at_start = hunk.old_start <= 1
         at_end = not self.context_free and not hunk.marks.endswith(b" ")
         if at_start and at_end:
             return (0,) if last == 0 else ()

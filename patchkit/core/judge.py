@@ -59,7 +59,7 @@ def judge(step: LockedStep, tree: Tree, read_input: ReadInput) -> Judgement:
     else:
         judgement = judge_patch(sections_of(step, read_input), tree, same_tree=pinned is Verdict.APPLIES)
     if pinned is Verdict.APPLIES:
-        _check_promise(step, judgement)
+        _check_promise(step, judgement, tree)
     return judgement
 
 
@@ -97,14 +97,19 @@ def _same(ref: Any, tree: Tree, path: str) -> bool:
     return state is None if ref is None else ref.holds(state)
 
 
-def _check_promise(step: LockedStep, judgement: Judgement) -> None:
+def _check_promise(step: LockedStep, judgement: Judgement, tree: Tree) -> None:
+    hint = "make it anew: patchkit lock"
+    strange = sorted(judgement.writes.keys() - step.after.keys())
+    if strange:
+        named = ", ".join(shown(path) for path in strange)
+        raise ConfigError(f"step {step.id}: it writes {named}, which the lock does not name", hint=hint)
     for path, ref in step.after.items():
-        made = judgement.writes.get(path)
+        made = judgement.writes[path] if path in judgement.writes else tree.read(path)
         if (made is None) != (ref is None) or (ref is not None and not ref.holds(made)):
             raise ConfigError(
-                f"step {step.id}: the lock promises {ref and ref.sha256[:12]} for {path}, the step makes"
+                f"step {step.id}: the lock promises {ref and ref.sha256[:12]} for {shown(path)}, the step makes"
                 f" {made and made.sha256[:12]}: the lock was made by hand or by another patchkit",
-                hint="make it anew: patchkit lock",
+                hint=hint,
             )
 
 

@@ -266,7 +266,7 @@ def revert(image: str, target: Target, *, force: bool = False) -> Report:
     """
     with locked(target.site):
         transaction = Transaction(target.site)
-        repaired = transaction.recover()
+        repaired = transaction.recover(force=force)
         ledger = read_ledger(target.site)
         if ledger is None:
             with machine_says(f"cannot change {target.site.path}; nothing was changed"):

@@ -54,7 +54,7 @@ def cut_name(raw: bytes) -> bytes:
     """The name on a `---` or `+++` line, without the tab or time stamp behind it."""
     if raw.startswith(b'"'):
         end = raw.rfind(b'"')
-        return raw[: end + 1]
+        return raw[: end + 1] if end else raw
     if b"\t" in raw:
         return raw.split(b"\t", 1)[0]
     return _STAMP.sub(b"", raw)

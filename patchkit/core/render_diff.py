@@ -5,12 +5,12 @@ Text becomes unified hunks with three lines of context; bytes with a NUL become 
 
 from __future__ import annotations
 
-import difflib
 import zlib
 from base64 import b85encode
 from typing import TYPE_CHECKING
 
 from patchkit.core.fit import split_lines
+from patchkit.core.line_diff import changed_ranges
 from patchkit.core.sections import blob_id
 from patchkit.core.tree import LINK, FileState
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _PLAIN = frozenset(range(0x20, 0x7F)) - {ord('"'), ord("\\")}
 _ESCAPES = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"', 92: "\\"}
+_CONTEXT = 3
 _ZERO = "0" * 40
 
 
@@ -86,16 +87,29 @@ def _tabbed(name: str) -> str:
 
 
 def _hunks(old: list[bytes], new: list[bytes]) -> Iterator[bytes]:
-    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
-    for group in matcher.get_grouped_opcodes(3):
-        i1, i2, j1, j2 = group[0][1], group[-1][2], group[0][3], group[-1][4]
-        yield f"@@ -{_range(i1, i2)} +{_range(j1, j2)} @@\n".encode()
-        for tag, a1, a2, b1, b2 in group:
-            if tag == "equal":
-                yield from _lines(b" ", old[a1:a2])
-                continue
-            yield from _lines(b"-", old[a1:a2])
-            yield from _lines(b"+", new[b1:b2])
+    group: list[tuple[int, int, int, int]] = []
+    for change in changed_ranges(old, new):
+        if group and change[0] - group[-1][1] > 2 * _CONTEXT:
+            yield from _hunk(group, old, new)
+            group = []
+        group.append(change)
+    if group:
+        yield from _hunk(group, old, new)
+
+
+def _hunk(group: list[tuple[int, int, int, int]], old: list[bytes], new: list[bytes]) -> Iterator[bytes]:
+    """One hunk of neighbouring changes, with context around them."""
+    ahead = min(_CONTEXT, group[0][0])
+    behind = min(_CONTEXT, len(old) - group[-1][1])
+    first, last = group[0][0] - ahead, group[-1][1] + behind
+    yield f"@@ -{_range(first, last)} +{_range(group[0][2] - ahead, group[-1][3] + behind)} @@\n".encode()
+    at = first
+    for i1, i2, j1, j2 in group:
+        yield from _lines(b" ", old[at:i1])
+        yield from _lines(b"-", old[i1:i2])
+        yield from _lines(b"+", new[j1:j2])
+        at = i2
+    yield from _lines(b" ", old[at:last])
 
 
 def _range(start: int, stop: int) -> str:

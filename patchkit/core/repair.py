@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING
 
 from patchkit.core import files
 from patchkit.core.errors import DriftError
-from patchkit.core.ledger import LEDGER
+from patchkit.core.ledger import LEDGER, Ledger, parse
 from patchkit.core.tree import UnreadableError
 
 if TYPE_CHECKING:
@@ -15,25 +14,43 @@ if TYPE_CHECKING:
     from patchkit.core.site import Site
     from patchkit.core.tree import FileState
 
-_HINT = "put the file back as it was before or after that run, then run the same command again"
+_HINT = (
+    "put the file back as it was before or after that run (pristine bytes: .patchkit/pristine/SHA256), then run"
+    " the same command again; or keep a copy and give it up: patchkit revert --force"
+)
 
 
-def check_redo(site: Site, journal: Journal) -> None:
+def check_redo(site: Site, journal: Journal, *, force: bool = False) -> None:
     """Raise DriftError, naming every file that is neither as it was before the change nor as it is to
-    be after it, and every piece of the change that is lost."""
-    dirs = {target for _, target in journal.moves} | set(journal.rmdirs)
+    be after it, and every piece of the change that is lost.
+
+    `force` gives up files that the redo itself replaces, or that a revert can still put back after it.
+    """
     problems = []
+    ledger = _new_ledger(site, journal)
+    if journal.ledger and ledger is None:
+        problems.append(f"{site.path}/{LEDGER}: the new ledger of an interrupted run is gone or was changed")
+    held = ledger.files if ledger is not None else {}
+    dirs = {target for _, target in journal.moves} | set(journal.rmdirs)
     for entry in journal.entries:
         why = _entry_problem(site, entry, dirs)
-        if why is not None:
+        replaced = entry.temp is not None and site.lstat(entry.temp) is not None
+        if why is not None and not (force and (replaced or entry.path in held)):
             problems.append(f"{site.path}/{entry.path}: {why}")
     for temp, target in journal.moves:
         if files.is_dir(site, temp) and files.entries(site, target):
             problems.append(f"{site.path}/{target}: somebody made this directory since a run was interrupted")
-    if journal.ledger and not any(_digest(site, path) == journal.ledger for path in (LEDGER, f"{LEDGER}.tmp")):
-        problems.append(f"{site.path}/{LEDGER}: the new ledger of an interrupted run is gone or was changed")
     if problems:
         raise DriftError(*problems, hint=_HINT)
+
+
+def _new_ledger(site: Site, journal: Journal) -> Ledger | None:
+    """The ledger that the change puts in place, whether or not it has done so yet."""
+    for path in (f"{LEDGER}.tmp", LEDGER):
+        state = _look(site, path)
+        if state is not None and state.sha256 == journal.ledger:
+            return parse(state.data, f"{site.path}/{path}")
+    return None
 
 
 def _entry_problem(site: Site, entry: Entry, dirs: set[str]) -> str | None:
@@ -63,8 +80,3 @@ def _look(site: Site, path: str) -> FileState | None:
         if "/" not in path or files.is_dir(site, path.rpartition("/")[0]):
             raise DriftError(f"{site.path}/{path}: {error}", hint=_HINT) from None
         return None
-
-
-def _digest(site: Site, path: str) -> str | None:
-    state = _look(site, path)
-    return None if state is None else hashlib.sha256(state.data).hexdigest()

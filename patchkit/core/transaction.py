@@ -99,24 +99,28 @@ class Transaction:
 
     # -- repair
 
-    def recover(self) -> str | None:
+    def recover(self, *, force: bool = False) -> str | None:
         """Finish or undo a killed run; what was done, for a person, or None where nothing was to do.
 
-        Raises DriftError where somebody changed a file in between: then nothing is touched.
+        Raises DriftError where somebody changed a file in between: then nothing is touched. `force`
+        gives such a file up.
         """
         text = _own_file(self.site, JOURNAL)
+        repairing = f"cannot repair {self.site.path} after an interrupted run"
         if text is None:
-            files.remove(self.site, f"{JOURNAL}.tmp")  # of a run killed before it had begun
+            with machine_says(repairing):
+                files.remove(self.site, f"{JOURNAL}.tmp")  # of a run killed before it had begun
             return None
         from patchkit.core.journal import PREPARE, parse  # only after a kill
         from patchkit.core.repair import check_redo
 
         journal = parse(text, f"{self.site.path}/{JOURNAL}")
-        with machine_says(f"cannot repair {self.site.path} after an interrupted run"):
+        with machine_says(repairing):
             if journal.phase == PREPARE:
                 self._undo(journal)
                 return "an interrupted run was undone"
-            check_redo(self.site, journal)
+            if not self._is_done(journal):
+                check_redo(self.site, journal, force=force)
             self._carry_out(journal)
             return "an interrupted run was finished"
 
@@ -127,6 +131,7 @@ class Transaction:
                 files.remove(self.site, entry.temp)
         for directory in reversed(journal.temp_dirs):
             files.remove_dir(self.site, directory)
+        files.sync_dirs(self.site, [temp for temp, _ in journal.moves])
         self._forget_unused(ledger)
         files.remove(self.site, JOURNAL)
         files.sync_dirs(self.site, [JOURNAL])
@@ -169,6 +174,7 @@ class Transaction:
                     self._stage_own(LEDGER, ledger.encode("ascii"))
                     self._stage_own(_LOG, (_own_file(self.site, _LOG) or b"") + _log_line(log))
                 self._stage_own(JOURNAL, render_journal(journal.committed()).encode("ascii"))
+                files.sync_dirs(self.site, [JOURNAL])
                 self._require_unchanged(operations)
             except BaseException as error:
                 self._undo_after(error, journal)
@@ -252,7 +258,31 @@ class Transaction:
         )
 
     def _carry_out(self, journal: Journal) -> None:
-        """From the commit point on; every part may be done twice."""
+        """From the commit point on; every part may be done twice. Once the ledger is in place no file
+        is touched any more: what somebody does to one after that is their own."""
+        if not self._is_done(journal):
+            self._change_files(journal)
+        if journal.ledger:
+            self._put_own(LEDGER)
+            self._put_own(_LOG)
+        else:
+            files.remove(self.site, LEDGER)
+            files.sync_dirs(self.site, [LEDGER])
+            files.remove(self.site, _LOG)
+        self._forget_unused(read_ledger(self.site))
+        files.remove(self.site, JOURNAL)
+        files.sync_dirs(self.site, [JOURNAL])
+        if not journal.ledger:
+            self.drop_bare_directory()
+
+    def _is_done(self, journal: Journal) -> bool:
+        """Whether the ledger is what it is to be: all that is left then is to tidy up."""
+        text = _own_file(self.site, LEDGER)
+        if text is None or not journal.ledger:
+            return text is None and not journal.ledger
+        return hashlib.sha256(text).hexdigest() == journal.ledger
+
+    def _change_files(self, journal: Journal) -> None:
         for entry in journal.entries:
             if entry.after is None and not files.is_dir(self.site, entry.path):
                 files.remove(self.site, entry.path)
@@ -266,18 +296,6 @@ class Transaction:
             files.remove_bytecode(self.site, entry.path)
         removed = [entry.path for entry in journal.entries if entry.after is None]
         files.sync_dirs(self.site, [*removed, *journal.rmdirs, *(path for _, path in journal.moves)])
-        if journal.ledger:
-            self._put_own(LEDGER)
-            self._put_own(_LOG)
-        else:
-            files.remove(self.site, LEDGER)
-            files.remove(self.site, _LOG)
-            files.sync_dirs(self.site, [LEDGER])
-        self._forget_unused(read_ledger(self.site))
-        files.remove(self.site, JOURNAL)
-        files.sync_dirs(self.site, [JOURNAL])
-        if not journal.ledger:
-            self.drop_bare_directory()
 
     # -- patchkit's own directory
 

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
 from patchkit.core.tree import LINK, FileState
 from tests.core.trees import Files, file, link
+
+#: the same examples in every run, few enough for it; `MANY` are others each time, and as many as asked for
+FEW = settings(
+    max_examples=120,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+    phases=(Phase.generate, Phase.shrink),
+)
+MANY = settings(FEW, max_examples=int(os.environ.get("PATCHKIT_EXAMPLES", "2000")), derandomize=False)
 
 #: no name is a folder of another one
 NAMES = (

@@ -21,7 +21,6 @@ from tests.core.stacks import (
     link,
     listing,
     numbered,
-    opened,
     revert,
     snapshot,
     state,

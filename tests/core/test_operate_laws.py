@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hypothesis import HealthCheck, assume, given, settings
@@ -10,7 +11,19 @@ from hypothesis import strategies as st
 
 from patchkit.core.tree import LINK, FileState, UnreadableError
 from patchkit.core.verdicts import Outcome
-from tests.core.stacks import Content, apply, build, diff, fast_dir, leftovers, listing, revert, snapshot, verify, write_tree
+from tests.core.stacks import (
+    Content,
+    apply,
+    build,
+    diff,
+    fast_dir,
+    leftovers,
+    listing,
+    revert,
+    snapshot,
+    verify,
+    write_tree,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,7 +53,7 @@ def _python(path: str, what: FileState) -> FileState:
 def steps_to(*stages: Tree) -> dict[str, str]:
     """One step a stage, each from the tree before to the tree after it; none where nothing changes."""
     patches = {}
-    for number, (before, after) in enumerate(zip(stages, stages[1:], strict=False)):
+    for number, (before, after) in enumerate(pairwise(stages)):
         text = diff(dict(before), dict(after))
         if text:
             patches[f"s{number}"] = text
@@ -74,7 +87,12 @@ def bare(site: Path) -> dict[str, tuple[object, ...]]:
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
-@given(pristine=trees, one=st.lists(trees, min_size=1, max_size=3), two=st.lists(trees, min_size=1, max_size=3), odd=st.integers(0, 255))
+@given(
+    pristine=trees,
+    one=st.lists(trees, min_size=1, max_size=3),
+    two=st.lists(trees, min_size=1, max_size=3),
+    odd=st.integers(0, 255),
+)
 def test_the_laws(pristine: Tree, one: list[Tree], two: list[Tree], odd: int) -> None:
     content: dict[str, Content] = dict(pristine)
     try:

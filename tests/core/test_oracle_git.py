@@ -4,25 +4,16 @@ diff; and git apply as the judge of targets that were changed since."""
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from patchkit.core.diffs import parse
 from patchkit.core.judge import judge_patch
-from patchkit.core.sections import apply_sections, reverse
+from patchkit.core.sections import reverse
 from patchkit.core.verdicts import Change, Verdict
-from tests.core.edits import edited, edits, options, texts, trees
-from tests.core.trees import Files, MemoryTree, Repo, file, git_apply, plain, result, run
+from tests.core.edits import FEW, MANY, edits, options, trees
+from tests.core.trees import Files, MemoryTree, Repo, plain, result, run
 
-FEW = settings(
-    max_examples=120,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-    phases=(Phase.generate, Phase.shrink),
-)
-MANY = settings(FEW, max_examples=20_000, derandomize=False)
 AGAIN = {Verdict.UPSTREAM, Verdict.CONFLICT, Verdict.PARTIAL, Verdict.MISSING}
 
 
@@ -93,7 +84,7 @@ def test_one_commit_many(repo, data):
 
 
 @pytest.mark.slow
-@settings(MANY, max_examples=5_000)
+@MANY
 @given(data=st.data())
 def test_a_mailbox_of_several_commits_many(repo, data):
     check_mailbox(repo, data)
