@@ -4,31 +4,45 @@ from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from patchkit.app.import_types import Draft, Dropped, Finding, SiteView
 from patchkit.core.diffs import DiffError, parse
 from patchkit.model import shell_effects, shell_options
+from patchkit.model.shellscript import Content, Word
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from patchkit.core.diffs import Section
     from patchkit.model.shell_options import Parsed
-    from patchkit.model.shellscript import Command, Content, Disk
+    from patchkit.model.shellscript import Command, Disk
 
 _GIT_LONG = ("directory", "include", "exclude", "exec-path", "git-dir", "work-tree", "build-fake-ancestor")
-_PATCH_LONG = (
-    "strip directory input fuzz output prefix suffix reject-file reject-format get read-only quoting-style"
-    " version-control ifdef basename-prefix"
-).split()
+_PATCH_LONG = [
+    "strip",
+    "directory",
+    "input",
+    "fuzz",
+    "output",
+    "prefix",
+    "suffix",
+    "reject-file",
+    "reject-format",
+    "get",
+    "read-only",
+    "quoting-style",
+    "version-control",
+    "ifdef",
+    "basename-prefix",
+]
 _PULL = re.compile(
     r"https?://(?:github\.com|patch-diff\.githubusercontent\.com/raw)/([\w.-]+/[\w.-]+)/pull/(\d+)(?:\.\w+|/files\S*)?/?"
 )
 _PULL_API = re.compile(r"https?://api\.github\.com/repos/([\w.-]+/[\w.-]+)/pulls/(\d+)")
 _COMMIT = re.compile(r"https?://github\.com/([\w.-]+/[\w.-]+)/commit/([0-9a-f]{40})(?:\.\w+)?")
 
+_DEEPEST = 32
 _NO_FUZZ = "a hunk that fits only with fuzz may land in the wrong place: patchkit never uses it"
 _EXACT = "every line of a hunk must be there exactly"
 _ALL_OR_NOTHING = "a stack is applied all or nothing"
@@ -103,13 +117,13 @@ class Made:
         self.dropped.append(Dropped(line=command.line, what=what, why=why))
 
 
-def git_subcommand(command: Command) -> tuple[str, Command | None, int]:
+def git_subcommand(command: Command) -> tuple[str, int]:
     """`git [-C DIR] SUBCOMMAND`: the subcommand, and where its words start."""
     at = 1
     argv = command.argv
     while at < len(argv) and (argv[at].text or "").startswith("-"):
         at += 2 if argv[at].text in ("-C", "-c", "--git-dir", "--work-tree") else 1
-    return (argv[at].text or "" if at < len(argv) else ""), None, at
+    return (argv[at].text or "" if at < len(argv) else ""), at
 
 
 def read_call(command: Command, disk: Disk | None) -> Call:
@@ -121,7 +135,7 @@ def read_call(command: Command, disk: Disk | None) -> Call:
 
 def _git_call(command: Command, disk: Disk | None) -> Call:
     argv = command.argv
-    _, _, at = git_subcommand(command)
+    _, at = git_subcommand(command)
     root = command.cwd
     for index in range(1, at):
         if argv[index].text == "-C":
@@ -130,8 +144,7 @@ def _git_call(command: Command, disk: Disk | None) -> Call:
     folder = parsed.last("--directory")
     if folder is not None:
         root = _below(root, folder.value)
-    refused = next((o.name for o in parsed.options if o.name in ("--include", "--exclude", "--index", "--cached")), "")
-    refused = refused if refused in ("--include", "--exclude") else ""
+    refused = next((o.name for o in parsed.options if o.name in ("--include", "--exclude")), "")
     return _call(command, parsed, root, _strip(parsed, "-p", default=1), refused, parsed.operands, disk)
 
 
@@ -147,20 +160,14 @@ def _patch_call(command: Command, disk: Disk | None) -> Call:
     given = parsed.last("-i", "--input")
     if given is not None and given.word is not None:
         text = given.value
-        inputs = (given.word if text is None else shell_effects.Word(text=text, raw=text),)
+        inputs = (given.word if text is None else Word(text=text, raw=text),)
     call = _call(command, parsed, root, _strip(parsed, "-p", "--strip", default=None), refused, inputs, disk)
     if not operands:
         return call
     file = operands[0].text
     if file is None:
-        return _replace(call, why=f"{operands[0].raw}: {operands[0].why}")
-    return _replace(call, file=posixpath.normpath(posixpath.join(root or "", file)))
-
-
-def _replace(call: Call, **changes: Any) -> Call:
-    from dataclasses import replace
-
-    return replace(call, **changes)
+        return replace(call, why=f"{operands[0].raw}: {operands[0].why}")
+    return replace(call, file=posixpath.normpath(posixpath.join(root or "", file)))
 
 
 def _call(
@@ -169,7 +176,7 @@ def _call(
     root: str | None,
     strip: int | None,
     refused: str,
-    inputs: tuple[shell_effects.Word, ...],
+    inputs: tuple[Word, ...],
     disk: Disk | None,
 ) -> Call:
     """What both tools have in common."""
@@ -178,14 +185,13 @@ def _call(
     for word in inputs or (None,):
         if word is None or word.text == "-":
             stdin = command.stdin
-            sources.append(stdin or shell_effects.Content(text=None, why="it is read from the standard input"))
+            sources.append(stdin or Content(text=None, why="it is read from the standard input"))
             names.append("")
         elif word.text is None:
-            sources.append(shell_effects.Content(text=None, why=f"{word.raw}: {word.why}"))
+            sources.append(Content(text=None, why=f"{word.raw}: {word.why}"))
             names.append("")
         else:
-            where = command if command.program == "patch" else command
-            sources.append(shell_effects.read(where, word.text, disk))
+            sources.append(shell_effects.read(command, word.text, disk))
             names.append(word.text)
     loose = tuple(
         (f"{o.name}={o.value}" if o.value is not None else o.name, _LOOSE[o.name])
@@ -271,15 +277,15 @@ def _one(command: Command, call: Call, source: Content, name: str, site: SiteVie
         body["strip"] = strip
     if prefix:
         body["prefix"] = prefix
-    stem = posixpath.basename(name)
+    file_name = posixpath.basename(name)
     made.drafts.append(
         Draft(
             lines=_lines(command, source),
             body=body,
-            hint=_stem(stem) or _stem(posixpath.basename(sections[0].path)),
+            hint=stem(file_name) or stem(posixpath.basename(sections[0].path)),
             paths=tuple(dict.fromkeys(path for section in sections for path in section.paths)),
             patch=data,
-            file_name=stem if stem.endswith((".patch", ".diff")) else "",
+            file_name=file_name if file_name.endswith((".patch", ".diff")) else "",
             what=shown,
         )
     )
@@ -312,7 +318,7 @@ def _aim(data: bytes, call: Call, site: SiteView) -> tuple[int, str]:
     if call.file is not None:
         return _aim_at(data, call.file, site)
     if call.strip is None:
-        return _aim_by_name(data, place.below), place.below
+        return _aim_by_name(data)[0], place.below
     sections = parse(data, strip=call.strip)
     if not place.above:
         return call.strip, place.below
@@ -322,26 +328,30 @@ def _aim(data: bytes, call: Call, site: SiteView) -> tuple[int, str]:
     return call.strip + len(place.above), ""
 
 
-def _aim_by_name(data: bytes, below: str) -> int:
-    """`patch` without -p takes the last part of each name alone."""
-    depths = {len(path.split("/")) - 1 for section in parse(data, strip=0) for path in section.paths}
-    if len(depths) != 1:
-        raise _AimError("`patch` without -p takes file names alone, and the diff names files at different depths")
-    return depths.pop()
+def _aim_by_name(data: bytes) -> tuple[int, str]:
+    """`strip` that leaves the last part of each name alone, as `patch` without -p does, and that part."""
+    for strip in range(_DEEPEST):
+        try:
+            paths = {path for section in parse(data, strip=strip) for path in section.paths}
+        except DiffError:
+            continue
+        if not any("/" in path for path in paths):
+            return strip, paths.pop() if len(paths) == 1 else ""
+    parse(data)  # the error of a diff that cannot be read at all
+    raise _AimError("`patch` without -p takes file names alone, and the diff names files at different depths")
 
 
 def _aim_at(data: bytes, file: str, site: SiteView) -> tuple[int, str]:
     """`patch FILE < DIFF`: the diff is for that file, whatever it calls it."""
     wanted = site.relative(file)
-    sections: tuple[Section, ...] = parse(data, strip=0)
     if wanted is None:
         raise _AimError(f"it patches {file}, which lies outside of {site.shown}")
-    if len({section.path for section in sections}) != 1:
+    strip, name = _aim_by_name(data)
+    if not name:
         raise _AimError(f"it patches {file}, but the diff names several files")
-    named = sections[0].path.split("/")
-    if named[-1] != wanted.split("/")[-1]:
-        raise _AimError(f"it patches {file}, but the diff names {sections[0].path}")
-    return len(named) - 1, posixpath.dirname(wanted)
+    if name != posixpath.basename(wanted):
+        raise _AimError(f"it patches {file}, but the diff names {name}")
+    return strip, posixpath.dirname(wanted)
 
 
 def _remote(command: Command, call: Call, source: Content, prefix: str, above: int, made: Made) -> None:
@@ -361,7 +371,7 @@ def _remote(command: Command, call: Call, source: Content, prefix: str, above: i
         why = "its content moves with the pull request: the step waits for the commit that is meant"
         made.dropped.append(Dropped(line=source.line or command.line, what=f"the address {url}", why=why))
     else:
-        hint = _stem(posixpath.basename(url.split("?")[0])) or "remote-patch"
+        hint = stem(posixpath.basename(url.split("?")[0])) or "remote-patch"
         why = "it names no commit, so nothing tells what it will answer tomorrow: the step waits for a patch"
         made.dropped.append(Dropped(line=source.line or command.line, what=f"the address {url}", why=why))
     strip = 1 if call.strip is None else call.strip
@@ -373,11 +383,8 @@ def _remote(command: Command, call: Call, source: Content, prefix: str, above: i
     made.drafts.append(Draft(lines=lines, body=body, hint=hint, upstream=upstream, what=shown))
 
 
-def _stem(name: str) -> str:
+def stem(name: str) -> str:
     """A file's name as a step's id: without number and suffix."""
     text = re.sub(r"\.(patch|diff|py|txt|sh|co|h|hpp|cpp|cu|json|ya?ml)$", "", name.lower())
     text = re.sub(r"^\d+[-_.]", "", text)
     return re.sub(r"[^a-z0-9]+", "-", text).strip("-")
-
-
-stem = _stem

@@ -19,9 +19,7 @@ def configure(parser: ArgumentParser) -> None:
         "patchkit apply --image nightly-c50aca --root /mnt/rootfs --dry-run",
     )
     shared.target(parser)
-    shared.only(parser)
-    parser.add_argument("--stage", choices=("build", "runtime"), help="only the steps of this stage")
-    parser.add_argument("--dry-run", action="store_true", help="print the plan that apply would carry out")
+    shared.applying(parser)
 
 
 def run(args: Namespace) -> int:
@@ -36,10 +34,7 @@ def run(args: Namespace) -> int:
 
     project = projects.find(args.folder)
     lock = project.lock(project.resolve(args.image))
-    only = shared.ids(args.only)
-    request = operate.Request(
-        lock=lock, read_input=project.read_input, only=only, stage=args.stage, dry_run=args.dry_run
-    )
+    request = shared.request(lock, project.read_input, args)
     operate.check_request(request)  # before a managed root is made for it
     with (
         working(f"apply {lock.image.name}"),

@@ -20,32 +20,19 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Print the stack as one diff and return the exit code."""
-    import sys
-    from dataclasses import replace
-
     from patchkit.app import project as projects
     from patchkit.app.target import open_target
-    from patchkit.cli.output import emit, print_error
     from patchkit.core import inspect
-    from patchkit.core.operate import Request
+    from patchkit.core.program import emit_diff
     from patchkit.io.progress import working
 
     project = projects.find(args.folder)
     lock = project.lock(project.resolve(args.image))
-    request = Request(lock=lock, read_input=project.read_input, only=shared.ids(args.only))
+    request = shared.request(lock, project.read_input, args)
     with (
         working(f"diff {lock.image.name}"),
         open_target(project, lock, shared.choice(args), create=True) as (target, _),
     ):
         assert target is not None
         report, text = inspect.diff(request, target)
-    if args.json:
-        shown = text.decode("utf-8", "backslashreplace")
-        return emit(replace(report, extra={"diff": shown}), as_json=True)
-    sys.stdout.buffer.write(text)
-    sys.stdout.flush()
-    for note in report.notes:
-        print(f"note: {note}", file=sys.stderr)
-    if report.error is not None:
-        print_error(report.error)
-    return report.exit_code
+    return emit_diff(report, text, as_json=args.json)

@@ -16,6 +16,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("diff", "diff", "print the stack as one unified diff"),
     ("status", "status", "what is on disk, step by step"),
     ("lock", "lock", "resolve a stack and pin every input and file by hash"),
+    ("bundle", "bundle", "one file that applies the stack where there is nothing but python3"),
     ("image", "image", "list and show images"),
 )
 

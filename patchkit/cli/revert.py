@@ -15,7 +15,7 @@ def configure(parser: ArgumentParser) -> None:
     """The options of `revert`."""
     options.common(parser, "patchkit revert --image nightly-c50aca")
     shared.target(parser)
-    parser.add_argument("--force", action="store_true", help="give up files that somebody else has changed")
+    shared.force(parser)
 
 
 def run(args: Namespace) -> int:

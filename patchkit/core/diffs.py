@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from patchkit.core.binary import BinaryHunk, parse_binary
 from patchkit.core.hunks import FILE_TYPE, LINK_TYPE, Hunk, Section
 from patchkit.core.paths import UnsafePathError, check_relative
-from patchkit.core.quoting import cut_name, readable, shown, split_git_header, strip_parts, unquote
+from patchkit.core.quoting import cut_name, readable, shown, split_git_header, split_git_pair, strip_parts, unquote
 from patchkit.core.verdicts import Change
 
 __all__ = ["DiffError", "Hunk", "Section", "parse"]
@@ -59,9 +59,9 @@ class _Header:
     new_mode: int | None = None
     created: bool = False
     deleted: bool = False
-    source: str | None = None
+    source: bytes | None = None
     copied: bool = False
-    target: str | None = None
+    target: bytes | None = None
     old_blob: str = ""
     new_blob: str = ""
     crlf: bool = False
@@ -143,15 +143,19 @@ class _Parser:
 
     def name(self, raw: bytes, strip: int) -> str:
         """A name as written in a header, unquoted, stripped and re-rooted; /dev/null as it is."""
-        text = unquote(raw) if raw.startswith(b'"') else raw
-        if text is None:
-            raise self.error(f"a quoted name that does not end: {readable(raw)}")
+        text = self.unquoted(raw)
         if text == b"/dev/null":
             return _NULL
         stripped = strip_parts(text, strip)
         if not stripped:
             raise self.error(f"{readable(text)}: has fewer than the {strip} leading parts that are to be stripped")
         return stripped.decode("utf-8", "surrogateescape")
+
+    def unquoted(self, raw: bytes) -> bytes:
+        text = unquote(raw) if raw.startswith(b'"') else raw
+        if text is None:
+            raise self.error(f"a quoted name that does not end: {readable(raw)}")
+        return text
 
     def placed(self, name: str | None, at: int) -> str | None:
         if name is None:
@@ -250,7 +254,6 @@ class _Parser:
     def extended(self, head: _Header) -> bool:
         """Take one extended header line of a git section; False where it is none."""
         line = self.lines[self.i].rstrip(b"\r")
-        inner = max(self.strip - 1, 0)
         for word, field in (
             (b"old mode ", "old_mode"),
             (b"new mode ", "new_mode"),
@@ -264,12 +267,12 @@ class _Parser:
                 return True
         for word in (b"rename from ", b"copy from ", b"rename old "):
             if line.startswith(word):
-                head.source = self.name(line[len(word) :], inner)
+                head.source = self.unquoted(line[len(word) :])
                 head.copied = word.startswith(b"copy")
                 return True
         for word in (b"rename to ", b"copy to ", b"rename new "):
             if line.startswith(word):
-                head.target = self.name(line[len(word) :], inner)
+                head.target = self.unquoted(line[len(word) :])
                 return True
         if line.startswith(b"index "):
             self.index_line(head, line)
@@ -301,8 +304,11 @@ class _Parser:
         named = None if both is None else both.decode("utf-8", "surrogateescape")
         old: str | None
         new: str | None
-        if head.source is not None:
-            old, new = head.source, head.target
+        if head.source is not None and head.target is not None:
+            pair = split_git_pair(raw, self.strip, head.source, head.target)
+            if pair is None:
+                raise self.error("the names of the rename or copy are not those of 'diff --git'", head.at)
+            old, new = (name.decode("utf-8", "surrogateescape") for name in pair)
         elif head.has_names:
             old, new = head.old, head.new
             if old == _NULL and new == _NULL:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
+import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
     from patchkit.core.site import Meta, Site
 
+_GET_FLAGS = 0x80086601  # FS_IOC_GETFLAGS and FS_IMMUTABLE_FL | FS_APPEND_FL of <linux/fs.h>
+_IMMUTABLE_OR_APPEND_ONLY = 0x30
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _DIR = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -209,14 +213,26 @@ def require_removable(site: Site, path: str) -> None:
         me = os.geteuid()
         if above.st_mode & stat.S_ISVTX and me not in (0, status.st_uid, above.st_uid):
             raise OSError(errno.EPERM, "it is another user's, in a sticky directory")
-        if me == 0 and stat.S_ISREG(status.st_mode) and not os.access(name, os.W_OK, dir_fd=fd):
-            raise OSError(errno.EPERM, "it is immutable (lsattr)")
+        if stat.S_ISREG(status.st_mode) and _is_immutable(fd, name):
+            raise OSError(errno.EPERM, "it is immutable (chattr -i)")
         inner = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
         try:
             if _mount(inner) != _mount(fd):
                 raise OSError(errno.EBUSY, "it is mounted there by itself; patch the file it comes from")
         finally:
             os.close(inner)
+
+
+def _is_immutable(fd: int, name: str) -> bool:
+    """Whether the file may only be read, or appended to; not where the file system knows no such thing."""
+    with suppress(OSError):
+        handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=fd)
+        try:
+            flags = fcntl.ioctl(handle, _GET_FLAGS, bytes(8))
+        finally:
+            os.close(handle)
+        return bool(int.from_bytes(flags[:4], sys.byteorder) & _IMMUTABLE_OR_APPEND_ONLY)
+    return False
 
 
 def _mount(fd: int) -> str:

@@ -104,7 +104,9 @@ class _Placer:
     def choose(self, hunk: Hunk, old: list[bytes], stated: int) -> tuple[int | None, str]:
         """The index where the hunk goes, or None and why."""
         if self.context_free and not old:
-            vouched = self.same_file if self.same_file is not None else (stated > 0 or not self.lines)
+            # at line 0 alone it may mean to fill an empty file; with other hunks it does not
+            unsaid = stated > 0 or not self.lines or len(self.hunks) > 1
+            vouched = unsaid if self.same_file is None else self.same_file
             fits = vouched and self.exact_so_far and self.floor <= stated <= len(self.lines)
             if fits:
                 return stated, ""

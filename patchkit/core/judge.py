@@ -29,6 +29,8 @@ _UNCLEAR = (
     " lock it against the image's own files (patchkit lock --from), or give the patch more context"
 )
 
+_HUNKS_SHOWN = 20
+
 ReadInput = Callable[[LockedStep], bytes]
 
 
@@ -163,7 +165,7 @@ def _paired(forward: SectionResult, back: SectionResult) -> tuple[tuple[Fit, ...
 
 def _applies(after: Overlay, results: list[SectionResult], changes: tuple[FileChange, ...]) -> Judgement:
     detail = tuple(
-        f"{result.section.path}: hunk of line {fit.hunk.old_start} fits at line {fit.index + 1} (offset {fit.offset:+d})"
+        f"{shown(result.section.path)}: hunk of line {fit.hunk.old_start} fits at line {fit.index + 1} (offset {fit.offset:+d})"
         for result in results
         for fit in result.fits
         if fit.offset and fit.index is not None
@@ -202,9 +204,11 @@ def _explain(result: SectionResult, *, already: bool) -> list[str]:
     if not bad:
         return [f"{path}: {result.why}"]
     lines: list[str] = []
-    for fit in bad:
+    for fit in bad[:_HUNKS_SHOWN]:
         lines.append(f"{path}: hunk at line {fit.hunk.old_start} (line {fit.hunk.at} of the patch): {fit.why}")
         lines += _against(fit)
+    if len(bad) > _HUNKS_SHOWN:
+        lines.append(f"{path}: {len(bad) - _HUNKS_SHOWN} more hunks do not fit")
     return lines
 
 

@@ -9,6 +9,8 @@ from patchkit.core.errors import ConfigError
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
+    from patchkit.core.lockfile import Lock
+    from patchkit.core.operate import ReadInput, Request
     from patchkit.core.roots import Choice
 
 
@@ -43,3 +45,28 @@ def ids(text: str | None) -> tuple[str, ...]:
     if not found:
         raise ConfigError("--only: expected step ids separated by commas", hint="--only ID,ID")
     return found
+
+
+def applying(parser: ArgumentParser) -> None:
+    """What `apply` takes besides the target: --only, --stage, --dry-run."""
+    only(parser)
+    parser.add_argument("--stage", choices=("build", "runtime"), help="only the steps of this stage")
+    parser.add_argument("--dry-run", action="store_true", help="print the plan that apply would carry out")
+
+
+def force(parser: ArgumentParser) -> None:
+    """--force"""
+    parser.add_argument("--force", action="store_true", help="give up files that somebody else has changed")
+
+
+def request(lock: Lock, read_input: ReadInput, args: Namespace) -> Request:
+    """What `args` ask for. Raises ConfigError."""
+    from patchkit.core.operate import Request
+
+    return Request(
+        lock=lock,
+        read_input=read_input,
+        only=ids(getattr(args, "only", None)),
+        stage=getattr(args, "stage", None),
+        dry_run=getattr(args, "dry_run", False),
+    )

@@ -130,3 +130,19 @@ def emit(report: Report, *, as_json: bool, show: Callable[[Report], None] | None
         sys.stdout.flush()
         print_error(report.error)
     return report.exit_code
+
+
+def emit_diff(report: Report, text: bytes, *, as_json: bool) -> int:
+    """Print a diff as it is, its notes on stderr; or with --json as the field `diff`. The exit code."""
+    if as_json:
+        from patchkit.core.report import to_json
+
+        print_json({**to_json(report), "diff": text.decode("utf-8", "backslashreplace")})
+        return report.exit_code
+    sys.stdout.buffer.write(text)
+    sys.stdout.flush()
+    for note in report.notes:
+        print(printable(f"note: {note}"), file=sys.stderr)
+    if report.error is not None:
+        print_error(report.error)
+    return report.exit_code

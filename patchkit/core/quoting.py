@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _SIMPLE = {
     ord("a"): 7,
@@ -75,33 +79,39 @@ def strip_parts(name: bytes, strip: int) -> bytes | None:
 
 
 def split_git_header(raw: bytes, strip: int) -> bytes | None:
-    """The one name that `A B` behind `diff --git` stands for, where both are the same file.
-
-    Unquoted names may hold spaces, so every split is tried; the halves must agree after stripping.
-    None where none does, or more than one that give different names.
-    """
-    if raw.startswith(b'"'):
-        first = _quoted(raw)
-        if first is None or not first[1].startswith(b" "):
-            return None
-        second = first[1][1:]
-        other = unquote(second) if second.startswith(b'"') else second
-        return _agree(first[0], other, strip)
-    if raw.endswith(b'"'):
-        at = raw.find(b' "')
-        return _agree(raw[:at], unquote(raw[at + 1 :]), strip) if at > 0 else None
-    if len(raw) > _LONGEST:
-        return None
-    spaces = [at for at, byte in enumerate(raw) if byte == 0x20]
-    names = {name for at in spaces if (name := _agree(raw[:at], raw[at + 1 :], strip)) is not None}
+    """The one name that `A B` behind `diff --git` stands for, where both are the same file. None where
+    no split of it gives one name twice, or several splits give different names."""
+    names = {old for old, new in _splits(raw, strip) if old == new}
     return names.pop() if len(names) == 1 else None
 
 
-def _agree(old: bytes, new: bytes | None, strip: int) -> bytes | None:
-    if new is None:
-        return None
-    left, right = strip_parts(old, strip), strip_parts(new, strip)
-    return left if left is not None and left == right else None
+def split_git_pair(raw: bytes, strip: int, old: bytes, new: bytes) -> tuple[bytes, bytes] | None:
+    """The two names of `A B` behind `diff --git` after stripping, where they are the rename or copy of
+    `old` to `new`. Those are written without the prefixes (a/, b/) that `strip` may count."""
+    pairs = {(a, b) for a, b in _splits(raw, strip) if _ends_with(old, a) and _ends_with(new, b)}
+    return pairs.pop() if len(pairs) == 1 else None
+
+
+def _ends_with(path: bytes, end: bytes) -> bool:
+    return path == end or path.endswith(b"/" + end)
+
+
+def _splits(raw: bytes, strip: int) -> Iterator[tuple[bytes, bytes]]:
+    """Every way to read `A B` as two names, stripped. Unquoted names may hold spaces."""
+    if raw.startswith(b'"'):
+        first = _quoted(raw)
+        halves = [] if first is None or not first[1].startswith(b" ") else [(first[0], first[1][1:])]
+    elif raw.endswith(b'"'):
+        at = raw.find(b' "')
+        halves = [(raw[:at], raw[at + 1 :])] if at > 0 else []
+    else:
+        spaces = [at for at, byte in enumerate(raw) if byte == 0x20] if len(raw) <= _LONGEST else []
+        halves = [(raw[:at], raw[at + 1 :]) for at in spaces]
+    for left, right in halves:
+        second = unquote(right) if right.startswith(b'"') else right
+        old, new = strip_parts(left, strip), None if second is None else strip_parts(second, strip)
+        if old is not None and new is not None:
+            yield old, new
 
 
 def shown(path: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from patchkit.core.verdicts import Outcome, Verdict
@@ -41,7 +41,6 @@ class Report:
     steps: tuple[StepReport, ...] = ()
     notes: tuple[str, ...] = ()
     error: PatchkitError | None = None
-    extra: dict[str, Any] = field(default_factory=dict)
 
     @property
     def exit_code(self) -> int:
@@ -61,7 +60,6 @@ def to_json(report: Report) -> dict[str, Any]:
         "outcome": report.outcome.value,
         "steps": [step_json(step, report.command) for step in report.steps],
         "notes": list(report.notes),
-        **report.extra,
         "errors": errors_json(report.error),
     }
 

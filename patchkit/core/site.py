@@ -166,7 +166,8 @@ class Site:
                 fd = deeper
             yield fd, name
         except OSError as error:  # calls by descriptor do not know the file's name
-            error.filename, error.filename2 = f"{self.path}/{path}", None
+            if not str(error.filename).startswith(f"{self.path}/"):
+                error.filename, error.filename2 = f"{self.path}/{path}", None
             raise
         finally:
             os.close(fd)

@@ -169,18 +169,20 @@ class Transaction:
                 self._make_own_dirs()
                 self._stage_own(JOURNAL, render_journal(journal).encode("ascii"))
                 self._put_own(JOURNAL)
+                files.sync_dirs(self.site, [JOURNAL])
                 self._prepare(operations, old, new, layout)
                 if new is not None:
                     self._stage_own(LEDGER, ledger.encode("ascii"))
                     self._stage_own(_LOG, (_own_file(self.site, _LOG) or b"") + _log_line(log))
                 self._stage_own(JOURNAL, render_journal(journal.committed()).encode("ascii"))
                 files.sync_dirs(self.site, [JOURNAL])
-                self._require_unchanged(operations)
+                self._require_unchanged(operations, layout)
             except BaseException as error:
                 self._undo_after(error, journal)
                 raise
         with machine_says(f"the change of {self.site.path} was interrupted; run the same command again to finish it"):
             self._put_own(JOURNAL)  # the commit point
+            files.sync_dirs(self.site, [JOURNAL])
             self._carry_out(journal)
 
     def _undo_after(self, error: BaseException, journal: Journal) -> None:
@@ -190,7 +192,7 @@ class Transaction:
             self._undo(journal)
         except (OSError, PatchkitError, UnreadableError) as second:
             raise RefusedByMachineError(
-                f"{self.site.path}: {error or type(error).__name__}; no file was changed",
+                f"{self.site.path}: {str(error) or type(error).__name__}; no file was changed",
                 f"{self.site.path}: temporary files are left behind: {second}",
                 hint="run the same command again: it removes them",
             ) from error
@@ -241,13 +243,15 @@ class Transaction:
             files.remove(self.site, _link_name(path))
             files.link(self.site, path, _link_name(path))
 
-    def _require_unchanged(self, operations: list[Operation]) -> None:
+    def _require_unchanged(self, operations: list[Operation], layout: Layout) -> None:
         """The last look before the commit: what will be replaced is what the plan was made from."""
         for op in operations:
             try:
                 state = self.site.read(op.path)
             except UnreadableError:
                 state = None  # the file is under another file, or a directory: neither is `op.before`
+                if op.after is not None and files.is_dir(self.site, op.path) and op.path not in layout.rmdirs:
+                    raise self._changed_meanwhile(op.path) from None
             if (state is not None) if op.before is None else not op.before.is_state(state):
                 raise self._changed_meanwhile(op.path)
 
@@ -263,11 +267,12 @@ class Transaction:
         if not self._is_done(journal):
             self._change_files(journal)
         if journal.ledger:
-            self._put_own(LEDGER)
             self._put_own(_LOG)
+            self._put_own(LEDGER)
         else:
             files.remove(self.site, LEDGER)
-            files.sync_dirs(self.site, [LEDGER])
+        files.sync_dirs(self.site, [LEDGER])
+        if not journal.ledger:
             files.remove(self.site, _LOG)
         self._forget_unused(read_ledger(self.site))
         files.remove(self.site, JOURNAL)
@@ -313,7 +318,6 @@ class Transaction:
         """Put the staged form of a file in its place, if that was not done yet."""
         if self.site.lstat(f"{path}.tmp") is not None:
             files.replace(self.site, f"{path}.tmp", path)
-        files.sync_dirs(self.site, [path])
 
     def _forget_unused(self, ledger: Ledger | None) -> None:
         """Drop kept bytes, links and staged files that no ledger needs any more."""
@@ -325,8 +329,7 @@ class Transaction:
         for name in files.entries(self.site, _LINKS):
             if f"{_LINKS}/{name}" not in links:
                 files.remove(self.site, f"{_LINKS}/{name}")
-        if not links:
-            files.remove_dir(self.site, _LINKS)
+        files.remove_dir(self.site, _LINKS)  # where that leaves none
         for path in (LEDGER, _LOG, JOURNAL):
             files.remove(self.site, f"{path}.tmp")
 

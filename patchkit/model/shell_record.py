@@ -283,6 +283,14 @@ class Recorder(ABC):
         self.commands.append(command)
         return command
 
+    def environment(self, words: tuple[Word, ...], env: tuple[tuple[str, Word], ...]) -> tuple[tuple[str, str], ...]:
+        """What a Python program sees of the script's variables: those exported, and those in front of it."""
+        if not any("python" in word.raw for word in words):
+            return ()
+        found = {name: self.lookup(name) for name in sorted(self.state.exported)}
+        found |= {name: Unknown(word.why) if word.text is None else word.text for name, word in env}
+        return tuple((name, value) for name, value in found.items() if isinstance(value, str))
+
     def redirections(self, nodes: list[Node]) -> tuple[tuple[Redirect, ...], Content | None, list[tuple[str, bool]]]:
         """The redirections of a command, what it reads, and the files it prints to (and whether at their end)."""
         made: list[Redirect] = []

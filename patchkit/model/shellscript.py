@@ -54,7 +54,11 @@ def parse(
         raise ConfigError(f"{name}: nested too deep to be read", hint="simplify the script") from None
     remarks = tuple(sorted(set(walker.remarks), key=lambda remark: remark.line))
     return Script(
-        name=name, commands=tuple(walker.commands), functions=tuple(sorted(walker.functions)), remarks=remarks, assumed=tuple(sorted(walker.assumed.items()))
+        name=name,
+        commands=tuple(walker.commands),
+        functions=tuple(sorted(walker.functions)),
+        remarks=remarks,
+        assumed=tuple(sorted(walker.assumed.items())),
     )
 
 

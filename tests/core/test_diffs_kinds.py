@@ -143,6 +143,13 @@ KINDS: dict[str, Kind] = {
         oracle=("--unidiff-zero",),
         verdicts=UNCLEAR,
     ),
+    "no_context_gnu_insert_first": text(
+        BASE,
+        b"x\n" + EDIT,
+        gnu=("-U0",),
+        oracle=("--unidiff-zero",),
+        verdicts=UNCLEAR,
+    ),
     "one_line_of_context": text(BASE, EDIT, git=("-U1",)),
     "eight_lines_of_context": text(BASE, EDIT, git=("-U8",)),
     "insert_at_start": text(BASE, b"new 1\nnew 2\n" + BASE),
@@ -223,6 +230,15 @@ KINDS: dict[str, Kind] = {
     "rename_with_spaces": Kind(before={"a b": file(BASE)}, after={"c d b/e": file(EDIT)}),
     "rename_quoted": Kind(before={'a"b': file(BASE)}, after={"c\td": file(BASE)}),
     "rename_link": Kind(before={"a": link(b"some/where")}, after={"b": link(b"some/where")}),
+    # git strips one part less from the names of renames, whatever the prefix; it then finds that they differ
+    "rename_long_prefixes": Kind(
+        before={"d/a": file(BASE)},
+        after={"d/b": file(EDIT)},
+        git=("-M", "--src-prefix=x/old/", "--dst-prefix=y/new/"),
+        strip=2,
+        oracle=None,
+    ),
+    "rename_deep_strip": Kind(before={"a b": file(BASE)}, after={"c d/e": file(EDIT)}, strip=1),
     "rename_no_prefix": Kind(before={"d/a": file(BASE)}, after={"d/b": file(EDIT)}, git=("-M", "--no-prefix"), strip=0),
     "copy": Kind(
         before={"a": file(BASE)}, after={"a": file(BASE), "b": file(BASE)}, git=("-C", "--find-copies-harder")

@@ -186,9 +186,13 @@ PARSE = {
         b"diff --git a/d/../../x b/d/../../x\nnew file mode 100644\n",
         "line 1: d/../../x: 'd/../../x' holds '..' and would leave the site",
     ),
+    "rename that contradicts its header": (
+        b"diff --git a/f b/g\nsimilarity index 100%\nrename from f\nrename to h\n",
+        "line 1: a/f b/g: the names of the rename or copy are not those of 'diff --git'",
+    ),
     "dot dot in a rename": (
-        b"diff --git a/f b/g\nsimilarity index 100%\nrename from f\nrename to ../g\n",
-        "line 1: a/f b/g: '../g' holds '..' and would leave the site",
+        b"diff --git a/f b/../g\nsimilarity index 100%\nrename from f\nrename to ../g\n",
+        "line 1: a/f b/../g: '../g' holds '..' and would leave the site",
     ),
     "dot dot quoted": (
         b'diff --git "a/\\056./x" "b/\\056./x"\nnew file mode 100644\n',

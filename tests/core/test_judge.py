@@ -97,6 +97,14 @@ def test_a_conflict_shows_expected_and_found():
     )
 
 
+def test_of_very_many_misfits_the_first_are_shown():
+    before = b"".join(b"%d\n" % n for n in range(1000))
+    after = b"".join(b"x\n" if n % 20 == 10 else b"%d\n" % n for n in range(1000))
+    found = verdict(change(before, after), {"f": file(b"y\n" * 1000)})
+    assert len([line for line in found.detail if line.startswith("f: hunk at line")]) == 20
+    assert found.detail[-1] == "f: 30 more hunks do not fit"
+
+
 def test_half_applied_files_are_partial():
     diff = change(BASE, EDIT) + change(BASE, EDIT, "g")
     found = verdict(diff, {"f": file(EDIT), "g": file(BASE)})

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -365,3 +368,48 @@ def test_lines_between_versions_of_one_file(tmp_path: Path) -> None:
     assert (site / A).read_text() == numbered(20, _3="1", _15="3")
     revert(site)
     assert (site / A).read_text() == numbered()
+
+
+def renames(*names: str) -> dict[str, str]:
+    """One step a rename, along a chain of names."""
+    return {
+        f"to-{new}": f"diff --git a/{old} b/{new}\nsimilarity index 100%\nrename from {old}\nrename to {new}\n"
+        for old, new in pairwise(names)
+    }
+
+
+def test_a_renamed_file_keeps_its_owner_and_attributes(tmp_path: Path) -> None:
+    """Through a chain of renames, and the same from pristine as from an earlier version."""
+    pristine: dict[str, Content] = {"a": numbered()}
+    v1, v2 = build(pristine, renames("a", "b")), build(pristine, renames("a", "b", "c"), version=2)
+    copy = "diff --git a/a b/d\nsimilarity index 100%\ncopy from a\ncopy to d\n"
+    v3 = build(pristine, {"copy": copy}, version=3)
+    trees = []
+    for stacks in ((v1, v2), (v2,), (v3, v1, v3, v2)):
+        site = write_tree(tmp_path / f"site{len(trees)}", pristine)
+        (site / "a").chmod(0o640)
+        os.setxattr(site / "a", "user.note", b"kept")
+        if os.geteuid() == 0:
+            os.chown(site / "a", 1000, 1000)
+        before = snapshot(site)
+        for stack in stacks:
+            assert apply(stack, site).error is None
+        trees.append(without_log(snapshot(site)))
+        kind, mode, uid, gid, data, xattrs, _ = trees[-1]["c"]
+        assert (mode, data, xattrs) == (0o640, numbered().encode(), (("user.note", b"kept"),))
+        assert (uid, gid) == before["a"][2:4]
+        assert kind == before["a"][0]
+        revert(site)
+        assert snapshot(site) == before
+    assert trees[0] == trees[1] == trees[2]
+
+
+def test_a_directory_whose_files_are_exchanged_is_not_recorded(tmp_path: Path) -> None:
+    pristine: dict[str, Content] = {"d/a": "a\n", "e/f/a": "a\n"}
+    step = diff({"d/a": "a\n", "e/f/a": "a\n"}, {"d/b": "b\n"})
+    site = write_tree(tmp_path / "site", pristine)
+    apply(build(pristine, {"s": step}), site)
+    ledger = json.loads((site / ".patchkit/ledger.json").read_text())
+    assert ledger["dirs_created"] == []
+    assert [d["path"] for d in ledger["dirs_removed"]] == ["e/f", "e"]
+    assert not (site / "e").exists()

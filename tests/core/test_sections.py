@@ -193,6 +193,14 @@ def test_of_three_names_the_two_that_agree_are_meant():
     assert parse(diff)[0].paths == ("util/mkimage.c",)
 
 
+def test_strip_counts_the_prefix_for_renames_too():
+    diff = b"diff --git a/x/d/f b/x/d/g\nsimilarity index 100%\nrename from x/d/f\nrename to x/d/g\n"
+    assert parse(diff, strip=2)[0].paths == ("d/f", "d/g")
+    bare = b"diff --git x/f x/g\nsimilarity index 100%\nrename from x/f\nrename to x/g\n"
+    assert parse(bare, strip=0)[0].paths == ("x/f", "x/g")
+    assert parse(bare, strip=1)[0].paths == ("f", "g")
+
+
 def test_a_byte_order_mark_before_the_diff_hides_nothing():
     assert run({"a": file(b"1")}, parse(b"\xef\xbb\xbf" + move("a", "b"))) == {"b": file(b"1")}
 

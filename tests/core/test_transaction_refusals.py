@@ -314,6 +314,21 @@ def test_somebody_changes_a_file_while_we_work(site: Path, monkeypatch: pytest.M
     assert leftovers(site) == []
 
 
+def test_somebody_makes_a_directory_where_a_file_is_to_go(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = files.write_new
+
+    def interfere(where: Any, path: str, *args: Any) -> None:
+        real(where, path, *args)
+        if path == ".patchkit/ledger.json.tmp":
+            (site / "new.txt").mkdir()
+
+    monkeypatch.setattr(files, "write_new", interfere)
+    with pytest.raises(DriftError, match=r"new\.txt: somebody changed it while patchkit was at work"):
+        apply(build({}, {"add": diff({}, {"new.txt": "x\n"})}), site)
+    assert (site / "new.txt").is_dir()
+    assert not (site / ".patchkit").exists()
+
+
 def test_temporary_names_that_are_taken(site: Path) -> None:
     (site / "pkg/.patchkit-1.tmp").write_text("mine")
     (site / ".patchkit-2.tmp").mkdir()

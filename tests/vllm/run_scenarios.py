@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-TIMEOUT_SECONDS = 60.0
+TIMEOUT_SECONDS = 180
 
 
 def observe(function: Callable[[], Any]) -> dict[str, Any]:

@@ -47,7 +47,7 @@ from vllm.v1.structured_output import StructuredOutputManager
 HOST = "127.0.0.1"
 LAYERS = ["layer0", "layer1"]
 BLOCK_TOKENS, BLOCKS = 16, 16
-DEADLINE_SECONDS = 15.0
+DEADLINE_SECONDS = 45.0
 
 
 def bare(kind: type, **attributes: Any) -> Any:

@@ -1,0 +1,71 @@
+"""Makes a bundle: core, the lock and every input of a stack in one file that python3 runs.
+
+The same input gives the same bytes on any machine and any Python: members sorted, uncompressed (zlib's
+output differs between versions), with one time stamp and one mode (zip application: PEP 441).
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import patchkit
+from patchkit.core.bundle import LOCK
+
+if TYPE_CHECKING:
+    from patchkit.app.project import Project
+    from patchkit.core.lockfile import Lock
+
+_SHEBANG = b"#!/usr/bin/env python3\n"
+_MAIN = b"""import sys
+
+if sys.version_info < (3, 10):
+    sys.stderr.write("error: this bundle needs python3 of at least 3.10, this is %d.%d\\n" % sys.version_info[:2])
+    sys.exit(8)
+
+from patchkit.core.bundle import main, reader
+
+sys.exit(main(sys.argv[1:], reader()))
+"""
+_EARLIEST = (1980, 1, 1, 0, 0, 0)
+
+
+def make_bundle(project: Project, lock: Lock) -> bytes:
+    """The bundle of `lock` as bytes. Raises ConfigError where an input is stale or not at hand."""
+    members = {
+        "__main__.py": _MAIN,
+        LOCK: Path(project.lock_file(lock.image.name)).read_bytes(),
+        **{f"patchkit/{name}": data for name, data in _code().items()},
+        **{f"inputs/{s.input.sha256}": project.read_input(s) for s in lock.steps if s.input is not None},
+    }
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for name in sorted(members):
+            info = zipfile.ZipInfo(name, _EARLIEST)
+            info.external_attr = 0o100644 << 16
+            info.create_system = 3
+            archive.writestr(info, members[name])
+    return _SHEBANG + buffer.getvalue()
+
+
+def _code() -> dict[str, bytes]:
+    """The modules that a bundle runs: the package itself and its core, nothing else."""
+    root = Path(patchkit.__file__).parent
+    return {
+        "__init__.py": (root / "__init__.py").read_bytes(),
+        **{f"core/{path.name}": path.read_bytes() for path in (root / "core").glob("*.py")},
+    }
+
+
+def write_bundle(path: str, data: bytes) -> None:
+    """Write the bundle as an executable file, whole or not at all."""
+    temp = f"{path}.tmp"
+    with open(temp, "wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.chmod(temp, 0o755)  # noqa: S103 - a program that anybody may run
+    os.replace(temp, path)

@@ -1,0 +1,114 @@
+"""The program inside a bundle: `python3 k3.pyz apply|verify|revert|status|diff`, with nothing but python3.
+
+The archive holds this package's core, the lock (`stack.lock.json`) and the bytes of every input
+(`inputs/SHA256`). The default root is `/`: a bundle is run inside the container it is for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from typing import TYPE_CHECKING
+
+from patchkit.core import options
+from patchkit.core.errors import ConfigError
+from patchkit.core.program import Parser, emit, emit_diff, guarded
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Callable
+
+    from patchkit.core.lockfile import Lock, LockedStep
+
+LOCK = "stack.lock.json"
+COMMANDS = {
+    "apply": "apply the stack in this bundle, all or nothing",
+    "verify": "compare the tree with its ledger and the lock in this bundle",
+    "revert": "put the pristine files back",
+    "status": "what is on disk, step by step",
+    "diff": "print the stack as one unified diff",
+}
+
+
+class Bundle:
+    """The archive that is running: `read` returns the bytes of one of its members (OSError if absent)."""
+
+    def __init__(self, read: Callable[[str], bytes]) -> None:
+        self._read = read
+
+    def lock(self) -> Lock:
+        """The lock. Raises ConfigError where it was tampered with."""
+        from patchkit.core.lockfile import parse
+
+        return parse(self._read(LOCK), f"{LOCK} in the bundle")
+
+    def read_input(self, step: LockedStep) -> bytes:
+        """The bytes of a step's input, checked against the lock. Raises ConfigError."""
+        sha256 = step.input.sha256 if step.input is not None else ""
+        hint = "make the bundle anew: patchkit bundle"
+        try:
+            data = self._read(f"inputs/{sha256}")
+        except OSError:
+            raise ConfigError(f"step {step.id}: the bundle does not hold its input {sha256}", hint=hint) from None
+        if hashlib.sha256(data).hexdigest() != sha256:
+            raise ConfigError(f"step {step.id}: its input in the bundle was changed", hint=hint)
+        return data
+
+
+def main(words: list[str], read: Callable[[str], bytes]) -> int:
+    """Run one command of the bundle whose members `read` returns; the exit code."""
+    command = words[0] if words else ""
+    return guarded(lambda: _run(command, words[1:], Bundle(read)), command, as_json="--json" in words)
+
+
+def _run(command: str, words: list[str], bundle: Bundle) -> int:
+    if command in ("", "-h", "--help"):
+        lock = bundle.lock()
+        print(f"A patchkit bundle: the stack of {lock.image.name}, version {lock.version}, lock {lock.digest}\n")
+        print("\n".join(f"  {name:<8} {summary}" for name, summary in COMMANDS.items()))
+        return 0
+    if command not in COMMANDS:
+        names = ", ".join(COMMANDS)
+        raise ConfigError(f"there is no command {command!r}; the commands are: {names}", hint="--help lists them")
+    parser = Parser(command, COMMANDS[command])
+    parser.add_argument("--json", action="store_true", help="print one JSON object on stdout, and nothing else")
+    options.target(parser)
+    if command == "diff":
+        options.only(parser)
+    elif command == "apply":
+        options.applying(parser)
+    elif command == "revert":
+        options.force(parser)
+    return _work(command, parser.parse_args(words), bundle)
+
+
+def _work(command: str, args: Namespace, bundle: Bundle) -> int:
+    from patchkit.core import operate
+    from patchkit.core.roots import open_root
+
+    lock = bundle.lock()
+    request = options.request(lock, bundle.read_input, args)
+    with open_root(lock, options.choice(args), args.root or "/", managed=False) as target:
+        if command == "apply":
+            report = operate.apply(request, target)
+        elif command == "verify":
+            report = operate.verify(lock, target)
+        elif command == "revert":
+            report = operate.revert(lock.image.name, target, force=args.force)
+        else:
+            from patchkit.core import inspect
+
+            if command == "status":
+                report = inspect.status(request, target)
+            else:
+                report, text = inspect.diff(request, target)
+                return emit_diff(report, text, as_json=args.json)
+    return emit(report, as_json=args.json)
+
+
+def reader() -> Callable[[str], bytes]:
+    """How to read members of the archive that this very program was started from."""
+    import zipimport
+
+    archive = zipimport.zipimporter(sys.path[0])
+    return archive.get_data
