@@ -325,7 +325,9 @@ def _with_files(step: LockedStep, paths: tuple[str, ...], judgement: Judgement, 
     before = {path: FileRef.of(overlay.read(path)) for path in paths}
     for path, state in judgement.writes.items():
         overlay.write(path, state)
-    after = {path: FileRef.of(overlay.read(path)) for path in paths}
+    # a path that the step does not write may be out of reach now: below a folder that it made a file
+    writes = judgement.writes
+    after = {path: FileRef.of(writes[path]) if path in writes else before[path] for path in paths}
     return dataclasses.replace(step, before=before, after=after, changes=judgement.changes)
 
 

@@ -6,12 +6,16 @@ untouched. *commit*: they are all there, whole; from here on the change is carri
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from patchkit.core.canonical import sealed, unsealed, want, want_texts
 from patchkit.core.errors import DriftError
 from patchkit.core.ledger import Kept, kept_in, kept_out, safe
+
+if TYPE_CHECKING:
+    from patchkit.core.layout import Layout, Operation
 
 PREPARE, COMMIT = "prepare", "commit"
 FORMAT = 1
@@ -43,6 +47,20 @@ class Journal:
     def committed(self) -> Journal:
         """The same change, past the commit point."""
         return replace(self, phase=COMMIT)
+
+
+def begin(operations: list[Operation], layout: Layout, ledger: str) -> Journal:
+    """The journal of a change that is laid out; `ledger` is the new ledger's text, "" for none."""
+    return Journal(
+        phase=PREPARE,
+        entries=tuple(
+            Entry(path=op.path, before=op.before, after=op.after, temp=layout.temps.get(op.path)) for op in operations
+        ),
+        temp_dirs=tuple(temp for temp, _ in layout.new_dirs),
+        moves=layout.moves,
+        rmdirs=layout.rmdirs,
+        ledger=hashlib.sha256(ledger.encode("ascii")).hexdigest() if ledger else "",
+    )
 
 
 def render(journal: Journal) -> str:

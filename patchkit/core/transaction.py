@@ -145,7 +145,7 @@ class Transaction:
         `new`'s record of directories is completed here. Raises RefusedByMachineError where the
         machine refuses; before the commit point the tree is then as it was.
         """
-        from patchkit.core.journal import PREPARE, Entry, Journal
+        from patchkit.core.journal import begin
         from patchkit.core.journal import render as render_journal
         from patchkit.core.layout import lay_out
 
@@ -154,17 +154,7 @@ class Transaction:
             if new is not None:
                 new = replace(new, dirs_created=layout.created, dirs_removed=layout.removed)
             ledger = "" if new is None else render(new)
-            journal = Journal(
-                phase=PREPARE,
-                entries=tuple(
-                    Entry(path=op.path, before=op.before, after=op.after, temp=layout.temps.get(op.path))
-                    for op in operations
-                ),
-                temp_dirs=tuple(temp for temp, _ in layout.new_dirs),
-                moves=layout.moves,
-                rmdirs=layout.rmdirs,
-                ledger=hashlib.sha256(ledger.encode("ascii")).hexdigest() if ledger else "",
-            )
+            journal = begin(operations, layout, ledger)
             try:
                 self._make_own_dirs()
                 self._stage_own(JOURNAL, render_journal(journal).encode("ascii"))
@@ -181,7 +171,7 @@ class Transaction:
                 self._undo_after(error, journal)
                 raise
         with machine_says(f"the change of {self.site.path} was interrupted; run the same command again to finish it"):
-            self._put_own(JOURNAL)  # the commit point
+            files.replace(self.site, f"{JOURNAL}.tmp", JOURNAL)  # the commit point
             files.sync_dirs(self.site, [JOURNAL])
             self._carry_out(journal)
 

@@ -241,10 +241,10 @@ def test_set_group_directories_do_not_take_the_group(site: Path) -> None:
     os.chown(site / "pkg", 0, 1234)
     (site / "pkg").chmod(0o2755)
     os.chown(site / A, 0, 0)
-    (site / A).chmod(0o4750)
-    apply(stack(), site)
+    (site / A).chmod(0o4640)
+    assert apply(stack(), site).outcome is Outcome.APPLIED
     status = (site / A).stat()
-    assert (status.st_uid, status.st_gid, status.st_mode & 0o7777) == (0, 0, 0o4750)
+    assert (status.st_uid, status.st_gid, status.st_mode & 0o7777) == (0, 0, 0o4640)
 
 
 def test_an_error_while_undoing_hides_no_error(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -330,11 +330,12 @@ def test_somebody_makes_a_directory_where_a_file_is_to_go(site: Path, monkeypatc
 
 
 def test_temporary_names_that_are_taken(site: Path) -> None:
-    (site / "pkg/.patchkit-1.tmp").write_text("mine")
-    (site / ".patchkit-2.tmp").mkdir()
+    for number in range(1, 6):
+        (site / f"pkg/.patchkit-{number}.tmp").write_text("mine")
+        (site / f".patchkit-{number}.tmp").mkdir()
     before = snapshot(site)
-    apply(stack(), site)
-    revert(site)
+    assert apply(stack(), site).outcome is Outcome.APPLIED
+    assert revert(site).outcome is Outcome.REVERTED
     assert snapshot(site) == before
 
 
