@@ -302,7 +302,7 @@ def _judge(step: LockedStep, sections: tuple[Section, ...], tree: Overlay) -> Ju
     """As `judge`, but on a tree that is pristine by definition: a step whose old and new text both
     fit is taken as not applied where its line numbers say so exactly."""
     if step.kind == "replace":
-        return judge_replace(step.action, tree)
+        return judge_replace(step.action, tree, same_tree=True)
     judgement = judge_patch(sections, tree)
     if judgement.verdict is Verdict.CONFLICT:
         forced = judge_patch(sections, tree, same_tree=True)

@@ -36,10 +36,6 @@ ImageOf = Callable[[str], str]
 ContainerOf = Callable[..., "Container"]
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "docker: needs a container engine (scripts/services start)")
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:

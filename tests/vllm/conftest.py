@@ -29,10 +29,6 @@ Observe = Callable[[str, str, str], tuple[Any, Any]]
 Answers = dict[str, dict[str, dict[str, Any]]]
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "vllm: runs real vLLM modules in the environment of scripts/vllm-cpu")
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
