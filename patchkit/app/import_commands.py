@@ -245,7 +245,7 @@ def _file(command: Command, path: str, content: Content, made: Made, sums: dict[
     elif _MOVING.search(url) or (raw is not None and not re.fullmatch(r"[0-9a-f]{40}", raw[1])):
         made.drop(command, f"the address {name}", "what it answers changes: the step waits for one that does not")
         url = None
-    lines = tuple(dict.fromkeys(line for line in (content.line, *command.calls, command.line) if line))
+    lines = tuple(sorted({line for line in (content.line, command.line) if line}))
     body = {"file": {"path": path, "url": url, "sha256": sums.get(fetched)}}
     hint = stem(posixpath.basename(path))
     made.drafts.append(Draft(lines=lines, body=body, hint=hint, paths=(path,), what=_shown(command)))
@@ -319,8 +319,10 @@ def _replaced(command: Command, found: Replacement, line: int, site: SiteView, m
     if found.first_only:
         made.drop(command, f"the first occurrence alone, in {path}", "the step wants the text to occur exactly once")
     body: dict[str, Any] = {"path": path, "find": found.find, "with": found.put, "count": found.count}
-    lines = (*command.calls, command.line, line)
+    applied = command.calls[0] if command.calls else command.line
     hint = stem(posixpath.basename(path)) + "-replace"
     made.drafts.append(
-        Draft(lines=tuple(sorted(set(lines))), body={"replace": body}, hint=hint, paths=(path,), what=_shown(command))
+        Draft(
+            lines=tuple(sorted({applied, line})), body={"replace": body}, hint=hint, paths=(path,), what=_shown(command)
+        )
     )

@@ -112,7 +112,9 @@ def translate(command: Command, start: int, made: Made) -> None:
             made.drop(command, named, _LOOSE[option.name])
     first = requirements[0] if isinstance(requirements[0], str) else requirements[0]["name"]
     hint = re.sub(r"[^a-z0-9]+", "-", re.split(r"[\[=]", first)[0].lower()).strip("-")
-    made.drafts.append(Draft(lines=(*command.calls, command.line), body={"pip": body}, hint=hint, what=shown))
+    made.drafts.append(
+        Draft(lines=(command.calls[0] if command.calls else command.line,), body={"pip": body}, hint=hint, what=shown)
+    )
 
 
 def _requirement(text: str, command: Command, made: Made) -> Any:

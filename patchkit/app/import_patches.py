@@ -186,7 +186,8 @@ def _call(
         if word is None or word.text == "-":
             stdin = command.stdin
             sources.append(stdin or Content(text=None, why="it is read from the standard input"))
-            names.append("")
+            read = [redirect.target.text for redirect in command.redirects if redirect.operator == "<"]
+            names.append(read[-1] or "" if read else "")
         elif word.text is None:
             sources.append(Content(text=None, why=f"{word.raw}: {word.why}"))
             names.append("")
@@ -254,9 +255,10 @@ def _one(command: Command, call: Call, source: Content, name: str, site: SiteVie
             f"`{shown}`: {source.why}" if missing else f"`{shown}`: the diff is not constant: {source.why}",
         )
         return
-    place = None if call.root is None else site.place(call.root)
+    root = posixpath.dirname(call.file) if call.file is not None else call.root
+    place = None if root is None else site.place(root)
     if place is None:
-        where = call.root or "a directory that is not constant"
+        where = root or "a directory that is not constant"
         made.problem(command, "outside", f"`{shown}` patches {where}; the image's site is {site.shown}")
         return
     if source.text is None:
@@ -292,7 +294,9 @@ def _one(command: Command, call: Call, source: Content, name: str, site: SiteVie
 
 
 def _lines(command: Command, source: Content) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(line for line in (source.line, *command.calls, command.line) if line))
+    """Where the diff stands, and where it is applied: in a function, the line of the outermost call."""
+    applied = command.calls[0] if command.calls else command.line
+    return tuple(sorted({line for line in (source.line, applied) if line}))
 
 
 def _bad(command: Command, source: Content, name: str, error: str, made: Made) -> None:
@@ -312,11 +316,11 @@ class _AimError(ValueError):
 
 def _aim(data: bytes, call: Call, site: SiteView) -> tuple[int, str]:
     """`strip` and `prefix` of the step: from where the script stands to where the site starts."""
+    if call.file is not None:
+        return _aim_at(data, call.file, site)
     assert call.root is not None
     place = site.place(call.root)
     assert place is not None
-    if call.file is not None:
-        return _aim_at(data, call.file, site)
     if call.strip is None:
         return _aim_by_name(data)[0], place.below
     sections = parse(data, strip=call.strip)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from patchkit.app import import_commands, import_stack
 from patchkit.app.import_gate import gate
+from patchkit.app.import_patches import stem
 from patchkit.app.import_types import Draft, Dropped, Finding, SiteView
 from patchkit.core.diffs import DiffError, parse
 from patchkit.core.errors import ConfigError
@@ -203,9 +204,8 @@ def _assemble(project: Project, image: str, script: str, made: _Translation) -> 
     problems = [f"{display(stack_path)}: it has a step {step.id} already" for step in steps if step.id in taken]
     folder = stack_path.parent
     for name in files:
-        for place in (folder / name, folder.parent / COMMON / name):
-            if os.path.lexists(place):
-                problems.append(f"{display(place)}: it is there already")
+        places = (folder / name, folder.parent / COMMON / name)
+        problems += [f"{display(place)}: it is there already" for place in places if os.path.lexists(place)]
     if problems:
         raise ConfigError(*problems, hint="nothing was written; remove what was imported before, or rename it")
     contents = {f"patches/{image}/{name}": data for name, data in files.items()}
@@ -284,7 +284,7 @@ def _named(drafts: Iterable[Draft], script: str) -> tuple[list[NewStep], dict[st
 def _id(draft: Draft) -> str:
     hint = draft.hint
     if _GENERIC.fullmatch(hint) and draft.paths:
-        hint = import_commands.stem(posixpath.basename(draft.paths[0]))
+        hint = stem(posixpath.basename(draft.paths[0]))
     return hint if rules.STEP_ID.holds(hint) else f"step-{hint.strip('-')}".rstrip("-")
 
 

@@ -131,8 +131,10 @@ def _means(text: str, indent: str, key: str, value: str) -> bool:
 
 def _flow(value: Any) -> str:
     """A value on one line."""
-    if value is None or isinstance(value, bool | int):
-        return {None: "null", True: "true", False: "false"}.get(value, str(value))
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    if isinstance(value, int):
+        return str(value)
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key}: {_flow(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):

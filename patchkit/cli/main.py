@@ -18,6 +18,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("lock", "lock", "resolve a stack and pin every input and file by hash"),
     ("bundle", "bundle", "one file that applies the stack where there is nothing but python3"),
     ("image", "image", "list and show images"),
+    ("import", "import_", "turn a hand-written apply script into steps of a stack, without running it"),
 )
 
 

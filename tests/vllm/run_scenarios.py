@@ -8,6 +8,7 @@ what it replaces in a module or a global cannot be seen by the next one. One JSO
 """
 
 import importlib
+import contextlib
 import json
 import os
 import signal
@@ -60,10 +61,8 @@ def wait(child: int, deadline: float) -> int | None:
 
 
 def kill_group(child: int) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 def main(names: list[str]) -> None:
