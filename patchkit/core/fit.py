@@ -4,7 +4,7 @@ A hunk fits where the file's lines are the hunk's old lines, byte for byte. The 
 decides; if the lines are elsewhere, they must be there exactly once. As in git, a hunk that starts
 at line 1 is anchored to the file's beginning and one without trailing context to its end. Where the
 whole diff was made without context (`-U0`) nothing is anchored to the end, and the line number is the
-only anchor of a pure insertion. (git, apply.c, apply_one_fragment; facts on wrong landings in ../shared/patching.md, 1-3.)
+only anchor of a pure insertion. (git, apply.c, apply_one_fragment.)
 """
 
 from __future__ import annotations

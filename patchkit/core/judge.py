@@ -3,7 +3,7 @@
 Evidence in order of strength: the hashes in the lock (the tree is the very one the step was locked
 against, before or after it); else the step's own old and new text. A step whose old text and new
 text both fit proves nothing either way and is a conflict, never a guess: that is how patches get
-applied twice (../shared/patching.md, 1 to 3).
+applied twice: on a repeated block `git apply` takes one patch again and again.
 """
 
 from __future__ import annotations
@@ -37,12 +37,11 @@ ReadInput = Callable[[LockedStep], bytes]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
     """`writes` are the states the step would leave (path to state, None removes), empty unless it
-    applies; `detail` is what a person reads, one line a finding; `reads` the states it saw."""
+    applies; `detail` is what a person reads, one line a finding."""
 
     verdict: Verdict
     changes: tuple[FileChange, ...] = ()
     writes: dict[str, FileState | None] = field(default_factory=dict)
-    reads: dict[str, FileState | None] = field(default_factory=dict)
     detail: tuple[str, ...] = ()
 
 

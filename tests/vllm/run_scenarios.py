@@ -7,8 +7,8 @@ what it replaces in a module or a global cannot be seen by the next one. One JSO
 {"MODULE": {"NAME": {"value": ...} | {"error": "traceback"}}}; the key "<import>" stands for the module itself.
 """
 
-import importlib
 import contextlib
+import importlib
 import json
 import os
 import signal
