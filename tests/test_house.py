@@ -34,6 +34,8 @@ GUARDED = {
     "docker": {"io/engine.py"},
     "yaml": {"model/yamlfile.py"},
     "git": {"sources/git.py"},
+    "tree_sitter": {"model/shell_syntax.py"},
+    "tree_sitter_bash": {"model/shell_syntax.py"},
 }
 
 

@@ -52,7 +52,8 @@ _GIT_QUIET = frozenset(
 _MOVERS = frozenset(
     ["cp", "mv", "install", "ln", "rsync", "rm", "tee", "dd", "truncate", "touch", "chmod", "chown", "unlink"]
 )
-_EDITORS = ("sed", "perl", "awk", "gawk", "ed", "ex")
+_TRAPPED = re.compile(r"\b(?:patch|git|pip3?|python3?|curl|wget|sed|cp|mv)\b")
+_EDITORS = ("sed", "perl", "awk", "gawk", "ed", "ex", "trap")
 _FIND_ACTS = ("-delete", "-exec", "-execdir", "-ok")
 _SHELLS = ("bash", "sh", "dash", "ksh", "zsh")
 _BACKUP = re.compile(r"\.(orig|bak|backup|old|pristine)$|~$")
@@ -115,7 +116,11 @@ def _other(command: Command, program: str, site: SiteView, made: Made, sums: dic
 
 
 def _edited(command: Command, program: str, made: Made) -> None:
-    if program in ("ed", "ex") or any(re.match(r"-[a-zA-Z]*i|--in-place", w.text or "") for w in command.argv[1:]):
+    """Editors that work by patterns, and traps, which run whenever."""
+    if program == "trap":
+        if _TRAPPED.search(command.raw):
+            made.problem(command, "command", f"`{_shown(command)}` runs at the end, or at a signal", fix=_BY_HAND)
+    elif program in ("ed", "ex") or any(re.match(r"-[a-zA-Z]*i|--in-place", w.text or "") for w in command.argv[1:]):
         why = f"`{_shown(command)}` edits by a pattern, which says neither what must be there nor how often"
         fix = "write a `replace` step: the exact text, what takes its place, and how often it occurs"
         made.problem(command, "sed", why, fix=fix)

@@ -15,7 +15,7 @@ from patchkit.model.shellscript import Content, Word
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from patchkit.model.shell_options import Parsed
+    from patchkit.model.shell_options import Option, Parsed
     from patchkit.model.shellscript import Command, Disk
 
 _GIT_LONG = ("directory", "include", "exclude", "exec-path", "git-dir", "work-tree", "build-fake-ancestor")
@@ -43,6 +43,7 @@ _PULL_API = re.compile(r"https?://api\.github\.com/repos/([\w.-]+/[\w.-]+)/pulls
 _COMMIT = re.compile(r"https?://github\.com/([\w.-]+/[\w.-]+)/commit/([0-9a-f]{40})(?:\.\w+)?")
 
 _DEEPEST = 32
+_UNKNOWN_STRIP = -1
 _NO_FUZZ = "a hunk that fits only with fuzz may land in the wrong place: patchkit never uses it"
 _EXACT = "every line of a hunk must be there exactly"
 _ALL_OR_NOTHING = "a stack is applied all or nothing"
@@ -195,7 +196,7 @@ def _call(
             sources.append(shell_effects.read(command, word.text, disk))
             names.append(word.text)
     loose = tuple(
-        (f"{o.name}={o.value}" if o.value is not None else o.name, _LOOSE[o.name])
+        (_spelt(o), _LOOSE[o.name])
         for o in parsed.options
         if o.name in _LOOSE and not (o.name == "-C" and command.program == "patch")
     )
@@ -208,7 +209,13 @@ def _call(
         refused=refused,
         sources=tuple(sources),
         names=tuple(names),
+        why="how many parts -p strips" if strip == _UNKNOWN_STRIP else "",
     )
+
+
+def _spelt(option: Option) -> str:
+    equals = "=" if option.name.startswith("--") else ""
+    return option.name if option.value is None else f"{option.name}{equals}{option.value}"
 
 
 def _below(root: str | None, folder: str | None) -> str | None:
@@ -219,9 +226,9 @@ def _below(root: str | None, folder: str | None) -> str | None:
 
 def _strip(parsed: Parsed, *names: str, default: int | None) -> int | None:
     option = parsed.last(*names)
-    if option is None or option.value is None or not option.value.isdigit():
+    if option is None:
         return default
-    return int(option.value)
+    return int(option.value) if option.value is not None and option.value.isdigit() else _UNKNOWN_STRIP
 
 
 def translate(command: Command, call: Call, site: SiteView) -> Made:
@@ -236,7 +243,7 @@ def translate(command: Command, call: Call, site: SiteView) -> Made:
     elif call.refused:
         made.problem(command, "options", f"`{shown}`: {call.refused} takes a part of the diff, or puts it elsewhere")
     elif call.why:
-        made.problem(command, "not-constant", f"`{shown}`: the file to patch is not constant: {call.why}")
+        made.problem(command, "not-constant", f"`{shown}`: not constant: {call.why}")
     else:
         for source, name in zip(call.sources, call.names, strict=True):
             _one(command, call, source, name, site, made)
@@ -384,7 +391,7 @@ def _remote(command: Command, call: Call, source: Content, prefix: str, above: i
     if prefix:
         body["prefix"] = prefix
     lines = _lines(command, source)
-    made.drafts.append(Draft(lines=lines, body=body, hint=hint, upstream=upstream, what=shown))
+    made.drafts.append(Draft(lines=lines, body=body, hint=hint, upstream=upstream, what=shown, origin=url))
 
 
 def stem(name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from patchkit.app.import_types import UntranslatedError
+from patchkit.core.errors import FindingError
 from patchkit.core.report import errors_json
 from patchkit.core.verdicts import Outcome
 
@@ -28,14 +28,14 @@ def outcome(plan: Plan, *, dry_run: bool) -> Outcome:
     return Outcome.PLANNED if dry_run else Outcome.APPLIED
 
 
-def error(plan: Plan, *, dry_run: bool) -> UntranslatedError | None:
+def error(plan: Plan, *, dry_run: bool) -> FindingError | None:
     """The error of an import that leaves something to a person; None where everything was translated."""
     count = len(plan.findings)
     if not count:
         return None
     places = "1 place needs" if count == 1 else f"{count} places need"
     rest = "nothing was written" if dry_run or not plan.steps else "the rest was written"
-    return UntranslatedError(
+    return FindingError(
         f"{plan.script}: {places} a person; {rest}", hint="each is named above with its line and what to do"
     )
 

@@ -214,7 +214,7 @@ def _assemble(project: Project, image: str, script: str, made: _Translation) -> 
     if plain and creates:
         contents[relative] = import_stack.new_stack(image, script, plain).encode("utf-8")
     elif plain:
-        text = stack_path.read_text(encoding="utf-8")
+        text = stack_path.read_bytes().decode("utf-8")
         contents[relative] = import_stack.appended(text, plain, display(stack_path)).encode("utf-8")
     version = 1 if stack is None else stack.version
     proposed = _proposed(project, image, version)
@@ -265,7 +265,7 @@ def _named(drafts: Iterable[Draft], script: str) -> tuple[list[NewStep], dict[st
         name = None
         if draft.patch is not None:
             name = draft.file_name
-            if not name or name in files or not rules.PATCH_NAME.holds(name) or key != _id(draft):
+            if not name or not rules.PATCH_NAME.holds(name) or key != draft.hint:
                 name = f"{key}.patch"
             files[name] = _headed(draft, script)
             body["patch"] = name

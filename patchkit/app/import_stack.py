@@ -38,6 +38,8 @@ def appended(text: str, steps: list[dict[str, Any]], name: str) -> str:
 
     Raises ConfigError where the steps are not written as a list of lines.
     """
+    if "\r\n" in text:  # keep the line ends of another world
+        return appended(text.replace("\r\n", "\n"), steps, name).replace("\n", "\r\n")
     document = yamlfile.parse(text.encode("utf-8"), name)
     data = document.data
     assert isinstance(data, dict)

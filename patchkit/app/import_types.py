@@ -6,25 +6,16 @@ import fnmatch
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from patchkit.core.errors import PatchkitError
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-
-class UntranslatedError(PatchkitError):
-    """Something in a script has no counterpart in a stack: a person must decide. The rest was written."""
-
-    exit_code = 5
-    code = "finding"
-    meaning = "findings that need a person"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
     """A step to be: `body` is its kind with its values as YAML has them; `patch` the bytes of its patch file.
 
-    `hint` is what its id is made from, `key` what says that two drafts do the same.
+    `hint` is what its id is made from, `origin` an address that the body does not hold, `key` what says
+    that two drafts do the same.
     """
 
     lines: tuple[int, ...]
@@ -35,12 +26,13 @@ class Draft:
     file_name: str = ""
     upstream: tuple[str, ...] = ()
     what: str = ""
+    origin: str = ""
 
     @property
     def key(self) -> tuple[object, ...]:
         """Equal for drafts that do the same."""
         body = {name: value for name, value in self.body.items() if self.patch is None or name != "patch"}
-        return (repr(sorted(body.items())), self.patch, self.upstream)
+        return (repr(sorted(body.items())), self.patch, self.upstream, self.origin)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

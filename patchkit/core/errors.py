@@ -57,6 +57,14 @@ class IdentityError(PatchkitError):
     meaning = "identity mismatch: the root is not the image that was named"
 
 
+class FindingError(PatchkitError):
+    """Something that a person must look at; whatever could be done was done."""
+
+    exit_code = 5
+    code = "finding"
+    meaning = "findings that need a person"
+
+
 class UnreachableError(PatchkitError):
     """A package index, forge, registry or engine cannot be reached or refuses."""
 
@@ -89,6 +97,7 @@ ERROR_CLASSES: tuple[type[PatchkitError], ...] = (
     ConflictError,
     DriftError,
     IdentityError,
+    FindingError,
     UnreachableError,
     BusyError,
     RefusedByMachineError,

@@ -53,6 +53,7 @@ class Recorder(ABC):
         self.calls: list[int] = []
         self.tolerated = ""
         self.tested = False
+        self.breaks: tuple[Node, Relation, list[Command]] | None = None  # what ended the loop in hand, perhaps
 
     # -- what words are expanded in (shell_words.Scope)
 
@@ -367,8 +368,8 @@ class Recorder(ABC):
             scopes.read_variables(state, command)
         elif program == "shift":
             scopes.shift(state, command)
-        elif program in ("exit", "return"):
-            state.ended = "exit" if program == "exit" else "return"
+        elif program in ("exit", "return", "break"):
+            state.ended = scopes.ENDS[program]
         elif program in ("true", ":", "false"):
             status = program != "false"
         elif program == "test":
@@ -395,17 +396,17 @@ class Recorder(ABC):
         if any(option[1:2] != "-" and "c" in option for option in options):
             if not rest or rest[0].text is None:
                 return Content(text=None, why=f"the text of line {command.line} is not constant")
-            parameters = tuple(Unknown(word.why) if word.text is None else word.text for word in rest[2:])
-            return self.inside(rest[0].text + "\n", command.line - 1, parameters)
+            given = tuple(Unknown(word.why) if word.text is None else word.text for word in rest[1:])
+            return self.inside(rest[0].text + "\n", command.line - 1, given or ("bash",), command.stdin)
         content = command.stdin
         if not rest and content is not None and content.text is not None:
-            return self.inside(content.text, max(content.line - 1, 0), ())
+            return self.inside(content.text, max(content.line - 1, 0), ("bash",), None)
         return Content(text=None, why=f"it is what line {command.line} prints")
 
-    def inside(self, text: str, offset: int, parameters: tuple[Text, ...]) -> Content:
-        """Another shell: it sees exported variables only."""
+    def inside(self, text: str, offset: int, given: tuple[Text, ...], stdin: Content | None) -> Content:
+        """Another shell, with its `$0` and parameters: it sees exported variables only."""
         with self.apart():
-            self.state.parameters, self.state.stdin = parameters, None
+            self.state.zero, self.state.parameters, self.state.stdin = given[0], given[1:], stdin
             for name in set(self.state.variables) - self.state.exported:
                 self.state.variables[name] = Unknown(f"{name} is not exported", unset=False)
             return self.text(text, offset).out
@@ -433,7 +434,7 @@ class Recorder(ABC):
             state.variables.pop(local, None)
             if local in outer[2]:
                 state.variables[local] = outer[2][local]
-        if state.ended == "return":
+        if state.ended in ("return", "break"):
             state.ended = ""
         return result
 

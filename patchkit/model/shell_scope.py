@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from patchkit.model.shell_types import Command
 
-Ended = Literal["", "return", "exit"]
-_MAX_PARAMETERS = 9
+Ended = Literal["", "return", "exit", "break"]
+ENDS: Mapping[str, Ended] = {"exit": "exit", "return": "return", "break": "break"}
 
 
 @dataclass(slots=True)
@@ -32,6 +32,7 @@ class State:
     stack: tuple[str | None, ...] = ()
     files: Mapping[str, Content] = field(default_factory=lambda: MappingProxyType({}))
     parameters: tuple[Text, ...] | None = None
+    zero: Text | None = None
     stdin: Content | None = None
     ended: Ended = ""
 
@@ -92,7 +93,7 @@ def positional(state: State, name: str, script: str) -> Value:
     """`$0`, `$1`, `$@`, `$#` and the other special parameters."""
     parameters = state.parameters
     if name == "0":
-        return script
+        return script if state.zero is None else state.zero
     if name in ("@", "*") and parameters is not None:
         return parameters
     if name == "#" and parameters is not None:

@@ -20,6 +20,7 @@ __all__ = ["Node", "named", "parse", "source"]
 
 _SHOWN = 10
 _WIDTH = 60
+_RESERVED = frozenset(("}", "{", "then", "elif", "else", "fi", "do", "done", "esac"))
 
 
 @cache
@@ -71,12 +72,15 @@ def _last_line(node: Node, data: bytes) -> int:
 
 
 def _gap(root: Node, data: bytes) -> tuple[int, str] | None:
-    """The first piece of code that is in no leaf of the tree; None where there is none."""
+    """The first piece of code that is in no leaf of the tree, or a reserved word that the grammar took for
+    a command; None where there is neither."""
     cursor = root.walk()
     end = 0
     while True:
         node = cursor.node
         assert node is not None
+        if node.type == "command_name" and source(node) in _RESERVED:
+            return node.start_point[0] + 1, f"not expected here: {source(node)}"
         whole = node.type in ("string", "comment", "raw_string", "regex")  # read as a whole, from the text
         if (whole or not node.child_count) and node.end_byte > end:
             between = data[end : node.start_byte].replace(b"\\\n", b"").replace(b"\\\r\n", b"")

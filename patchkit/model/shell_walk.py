@@ -8,7 +8,7 @@ its condition. Nothing is run.
 from __future__ import annotations
 
 import fnmatch
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 
 from patchkit.model import shell_scope as scopes
@@ -90,7 +90,9 @@ class Walker(Recorder):
         branch, self.state = self.state, state
         if never:
             return first
-        if branch.ended:
+        if branch.ended == "break":
+            self.breaks = (left, "and" if is_or else "or", asked)
+        elif branch.ended:
             self.remarks.append(Remark(line=self.line(node), kind="ends", text=shown(node)))
         elif is_or:
             self.state.become(state.copy(), branch)
@@ -171,7 +173,9 @@ class Walker(Recorder):
             if held is not False:
                 ends.append(self.state)
         going = [each for each in ends if not each.ended]
-        if len(going) < len(ends) and going:
+        if len(ends) == 2 and going and any(each.ended == "break" for each in ends):
+            self.breaks = (head, "else" if ends[0].ended else "then", commands)
+        elif len(going) < len(ends) and going:
             self.remarks.append(Remark(line=self.line(head), kind="ends", text=f"if {shown(head)}"))
         self.state = state
         self.state.become(*(going or ends))
@@ -218,15 +222,30 @@ class Walker(Recorder):
         assert variable is not None
         assert body is not None
         values = [word for child in node.children_by_field_name("value") for word in expand(child, self)]
-        for word in values:
-            self.assign(source(variable), Unknown(word.why) if word.text is None else word.text)
-            self.run(body)
-            if self.state.ended:
-                break
-        if not values:
-            self.assign(source(variable), Unknown("the loop's words are not known"))
-            self.run(body)
+        words = values or [Word(text=None, raw="", why="the loop's words are not known")]
+        outer, depth = self.breaks, len(self.conditions)
+        with ExitStack() as later:
+            for word in words:
+                self.breaks = None
+                self.assign(source(variable), Unknown(word.why) if word.text is None else word.text)
+                self.run(body)
+                if self.state.ended:
+                    break
+                broken = self.broken()
+                if broken is not None and len(self.conditions) == depth:
+                    later.enter_context(self.under(*broken, held=None))
+        self.breaks = outer
+        self.leave_loop()
         return Result()
+
+    def broken(self) -> tuple[Node, Relation, list[Command]] | None:
+        """On what the last round may have left the loop, so that no later round runs."""
+        return self.breaks
+
+    def leave_loop(self) -> None:
+        """`break` ends the loop, and nothing else."""
+        if self.state.ended == "break":
+            self.state.ended = ""
 
     def run_c_style_for_statement(self, node: Node) -> Result:
         body = node.child_by_field_name("body")
@@ -242,6 +261,7 @@ class Walker(Recorder):
         with self.under(condition[0], "loop", self.commands[start:], held=None):
             if body is not None:
                 self.run(body)
+            self.leave_loop()
         branch, self.state = self.state, state
         if not branch.ended:
             self.state.become(state.copy(), branch)

@@ -33,9 +33,11 @@ Value: TypeAlias = "str | Unknown | tuple[Text, ...]"
 
 _PARAM = re.compile(r"([!#]?)([A-Za-z_]\w*|\d+|[@*#?$!-])(?:\[([^\]]*)\])?(.*)", re.DOTALL)
 _OPERATOR = re.compile(r"(:?[-=+?]|##?|%%?|//?|:)(.*)", re.DOTALL)
+_QUOTED_WORD = re.compile(r":?[-=+]([\"']).*\1", re.DOTALL)
+_SLASH = re.compile(r"(?<!\\)/")
 _NAME = re.compile(r"[A-Za-z_]\w*|\d|[@*#?$!-]")
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"', "a": "\a", "b": "\b", "e": "\x1b"}
-_ANSI = re.compile(r"\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
+_ESCAPES = dict(zip("ntrabefvE\\'\"?", "\n\t\r\a\b\x1b\f\v\x1b\\'\"?", strict=True))
+_ANSI = re.compile(r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|.)", re.DOTALL)
 _SPECIAL = re.compile(r"[\\$`]")
 _LONGEST = 100_000  # of one expansion amid text
 _WILD = re.compile(r"[*?\[]")
@@ -159,6 +161,8 @@ def _expansion(node: Node, scope: Scope, *, quoted: bool) -> Iterator[_Piece]:
     elif node.type == "command_substitution":
         yield _Piece(scope.substitute(node), quoted=quoted)
     else:
+        if node.type == "process_substitution":
+            scope.substitute(node)  # its commands run, whatever they print
         yield _Piece(Unknown(f"{source(node).splitlines()[0]} is not evaluated"))
 
 
@@ -200,11 +204,18 @@ def _unescape(text: str) -> str:
 def _ansi(text: str) -> str:
     def one(match: re.Match[str]) -> str:
         code = match[1]
-        if code[0] == "x" and len(code) > 1:
-            return chr(int(code[1:], 16))
-        return chr(int(code, 8)) if code.isdigit() else _ESCAPES.get(code, "\\" + code)
+        if code[0] in "uU" and len(code) > 1:
+            return chr(min(int(code[1:], 16), 0x10FFFF))
+        if (code[0] == "x" and len(code) > 1) or code.isdigit():
+            number = int(code, 8) if code.isdigit() else int(code[1:], 16)
+            return bytes([number & 0xFF]).decode("utf-8", "surrogateescape")
+        return _ESCAPES.get(code, "\\" + code)
 
-    return _ANSI.sub(one, text)
+    joined = _ANSI.sub(one, text)
+    try:  # the bytes of one character may have been written one by one
+        return joined.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return joined
 
 
 def interpolate(text: str, scope: Scope) -> Text:
@@ -279,7 +290,10 @@ def _parameter(text: str, scope: Scope, *, quoted: bool) -> Iterator[_Piece]:
     elif isinstance(value, tuple) and name not in ("@", "*"):
         value = value[0] if value else ""
     if rest:
+        quoted = quoted or _QUOTED_WORD.fullmatch(rest) is not None
         value = _operated(value, name, rest, scope)
+    if quoted and isinstance(value, tuple) and "*" in (name, index):
+        value = _joined([_Piece(item, ends=True) for item in value])
     if not isinstance(value, tuple):
         yield _Piece(value, quoted=quoted)
         return
@@ -326,8 +340,8 @@ def _operated(value: Value, name: str, rest: str, scope: Scope) -> Value:
         start = int(numbers[1])
         return value[start : start + int(numbers[2])] if numbers[2] else value[start:]
     if operator in ("/", "//"):
-        old, _, new = word.partition("/")
-        plain, put = _argument(old, scope), _argument(new, scope)
+        old, *new = _SLASH.split(word, maxsplit=1)
+        plain, put = _argument(old.replace("\\/", "/"), scope), _argument("".join(new), scope)
         if isinstance(plain, Unknown) or isinstance(put, Unknown) or _WILD.search(plain) or plain[:1] in ("#", "%"):
             return Unknown(f"${{{name}{rest}}} is not evaluated")
         return value.replace(plain, put, 1 if operator == "/" else -1) if plain else value
