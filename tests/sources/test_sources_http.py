@@ -175,7 +175,7 @@ def test_retry_after_is_obeyed(server: Any, kit: Any) -> None:
     assert 1.0 <= time.monotonic() - begin < 3
 
 
-@pytest.mark.parametrize("value", ["3600", formatdate(time.time() + 3600, usegmt=True)])
+@pytest.mark.parametrize("value", ["3600", formatdate(time.time() + 3600, usegmt=True)], ids=["seconds", "date"])
 def test_retry_after_is_bounded(server: Any, kit: Any, value: str) -> None:
     server.routes["/a"] = kit.status(429, Retry_After=value)
     with quick() as http, pytest.raises(HttpError, match="found 429") as caught:
@@ -276,7 +276,11 @@ def test_body_over_the_limit(server: Any, kit: Any) -> None:
                 http.get(server.url(path), limit=50_000)
 
 
-@pytest.mark.parametrize(("encoding", "body"), [("br", b"x"), ("gzip", b"plain"), ("gzip", gzip.compress(b"x")[:-9])])
+@pytest.mark.parametrize(
+    ("encoding", "body"),
+    [("br", b"x"), ("gzip", b"plain"), ("gzip", gzip.compress(b"x")[:-9])],
+    ids=["unknown", "plain", "cut off"],
+)
 def test_unreadable_encodings(server: Any, kit: Any, encoding: str, body: bytes) -> None:
     server.routes["/a"] = kit.status(200, body, Content_Encoding=encoding)
     with quick(attempts=1) as http, pytest.raises(HttpError):
