@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _DEFAULT = "unix:///var/run/docker.sock"
-_STDERR = 2
-#: Exit codes of a program that could not be started.
-NOT_STARTED = (126, 127)
+_STDOUT, _STDERR = 1, 2
 _START = "start an engine, or name it in DOCKER_HOST"
 _AGAIN = "see that the engine runs, then run the same command again: it finishes or undoes what was begun"
 _GO_DIR, _GO_LINK = 1 << 31, 1 << 27
@@ -64,8 +62,10 @@ class PathStat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """A program that ran in a container; `code` is None where it could not be told (the container died)."""
+    """A program that ran in a container. `started`: it said that it is ready; `code` is None where it
+    cannot be told (the container is gone)."""
 
+    started: bool
     code: int | None
     out: bytes
     err: bytes
@@ -164,23 +164,24 @@ class Engine:
 
     # -- programs
 
-    def run(self, container: Container, argv: list[str], stdin: bytes) -> Finished:
-        """Run a program as root in a running container, with `stdin`; its exit code and all that it printed."""
+    def run(self, container: Container, argv: list[str], stdin: bytes, ready: bytes) -> Finished:
+        """Run a program as root in a running container: its exit code and all that it printed.
+
+        Once it has printed `ready` (which is left out) it gets `stdin`; one that never does, nothing.
+        """
         try:
             with _asking(f"run {argv[0]} in {container.name}"):
                 session = self._api.exec_create(container.id, argv, stdin=True, user="0")["Id"]
                 stream = self._api.exec_start(session, socket=True)
                 try:
-                    out, err, cut = _talk(stream, stdin)
+                    started, out, err = _talk(stream, stdin, ready)
                 finally:
                     stream._response.close()  # noqa: SLF001 - or its socket stays open
                     stream.close()
                 code = self._api.exec_inspect(session)["ExitCode"]
-                if cut is not None and code not in NOT_STARTED:
-                    raise cut
         except NotFound:
-            return Finished(code=None, out=b"", err=b"")
-        return Finished(code=code, out=out, err=err)
+            return Finished(started=False, code=None, out=b"", err=b"")
+        return Finished(started=started, code=code, out=out, err=err)
 
     # -- files
 
@@ -234,18 +235,18 @@ def _digests(names: list[str] | None) -> tuple[str, ...]:
     return tuple(name.partition("@")[2] for name in names or [])
 
 
-def _talk(stream: Any, stdin: bytes) -> tuple[bytes, bytes, OSError | None]:
-    """Send `stdin`, then read both outputs to their end; and what cut the connection, if anything did."""
-    out: list[bytes] = []
-    err: list[bytes] = []
-    try:
-        with suppress(BrokenPipeError, ConnectionResetError):  # it ended early: its output says why
-            stream._sock.sendall(stdin)  # noqa: SLF001 - the SDK hands out a wrapper that cannot write
-        for kind, data in frames_iter(stream, tty=False):
-            (err if kind == _STDERR else out).append(data)
-    except ConnectionError as error:
-        return b"".join(out), b"".join(err), error
-    return b"".join(out), b"".join(err), None
+def _talk(stream: Any, stdin: bytes, ready: bytes) -> tuple[bool, bytes, bytes]:
+    """Whether the program got ready, and both its outputs to their end."""
+    outputs = {_STDOUT: b"", _STDERR: b""}
+    started = False
+    for kind, data in frames_iter(stream, tty=False):
+        outputs[kind] += data
+        if not started and outputs[_STDOUT].startswith(ready):
+            started = True
+            outputs[_STDOUT] = outputs[_STDOUT][len(ready) :]
+            with suppress(BrokenPipeError, ConnectionResetError):  # it died: there is no exit code then
+                stream._sock.sendall(stdin)  # noqa: SLF001 - the SDK hands out a wrapper that cannot write
+    return started, outputs[_STDOUT], outputs[_STDERR]
 
 
 class _Reader:
