@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchkit.core.errors import ConfigError, RefusedByMachineError
-from patchkit.core.operate import Target
 from patchkit.core.paths import UnsafePathError, check_relative
 from patchkit.core.site import Site, resolve_site
 
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from patchkit.core.lockfile import Lock
+    from patchkit.core.operate import Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +41,8 @@ def site_patterns(lock: Lock, choice: Choice) -> tuple[str, ...]:
 def open_root(lock: Lock, choice: Choice, root: str, *, managed: bool, prefix: str = "") -> Iterator[Target]:
     """The site below `root`, open as a target. Raises ConfigError where there is none. `prefix` says
     in every label where that root is, if not on this machine."""
+    from patchkit.core.operate import Target  # not needed to know which site is meant
+
     if not os.path.isdir(root):
         raise ConfigError(f"--root {root}: no such directory", hint="name the root of the image's file tree")
     patterns = site_patterns(lock, choice)
