@@ -17,7 +17,7 @@ from patchkit.core.bundle import LOCK
 
 if TYPE_CHECKING:
     from patchkit.app.project import Project
-    from patchkit.core.lockfile import Lock
+    from patchkit.core.lockfile import Lock, LockedStep
 
 _SHEBANG = b"#!/usr/bin/env python3\n"
 _MAIN = b"""import sys
@@ -33,13 +33,15 @@ sys.exit(main(sys.argv[1:], reader()))
 _EARLIEST = (1980, 1, 1, 0, 0, 0)
 
 
-def make_bundle(project: Project, lock: Lock) -> bytes:
-    """The bundle of `lock` as bytes. Raises ConfigError where an input is stale or not at hand."""
+def make_bundle(project: Project, lock: Lock, steps: tuple[LockedStep, ...] | None = None) -> bytes:
+    """The bundle of `lock` as bytes, with the inputs of `steps` (all without). Raises ConfigError where
+    an input is stale or not at hand."""
+    carried = lock.steps if steps is None else steps
     members = {
         "__main__.py": _MAIN,
         LOCK: Path(project.lock_file(lock.image.name)).read_bytes(),
         **{f"patchkit/{name}": data for name, data in _code().items()},
-        **{f"inputs/{s.input.sha256}": project.read_input(s) for s in lock.steps if s.input is not None},
+        **{f"inputs/{s.input.sha256}": project.read_input(s) for s in carried if s.input is not None},
     }
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:

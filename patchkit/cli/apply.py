@@ -17,13 +17,18 @@ def configure(parser: ArgumentParser) -> None:
         parser,
         "patchkit apply --image nightly-c50aca",
         "patchkit apply --image nightly-c50aca --root /mnt/rootfs --dry-run",
+        "patchkit apply --image nightly-c50aca --container vllm-prefill-0",
     )
-    shared.target(parser)
+    options.target(parser)
     shared.applying(parser)
 
 
 def run(args: Namespace) -> int:
     """Apply the stack and return the exit code."""
+    if args.container is not None:
+        from patchkit.cli import container
+
+        return container.run("apply", args)
     from dataclasses import replace
 
     from patchkit.app import project as projects

@@ -14,12 +14,16 @@ if TYPE_CHECKING:
 def configure(parser: ArgumentParser) -> None:
     """The options of `diff`."""
     options.common(parser, "patchkit diff --image nightly-c50aca > stack.diff")
-    shared.target(parser)
+    options.target(parser)
     shared.only(parser)
 
 
 def run(args: Namespace) -> int:
     """Print the stack as one diff and return the exit code."""
+    if args.container is not None:
+        from patchkit.cli import container
+
+        return container.run("diff", args)
     from patchkit.app import project as projects
     from patchkit.app.target import open_target
     from patchkit.core import inspect

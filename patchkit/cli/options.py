@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from patchkit.core import options as shared
+
 if TYPE_CHECKING:
     from argparse import ArgumentParser
 
@@ -16,4 +18,16 @@ def common(parser: ArgumentParser, *examples: str, image: bool = True) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object on stdout, and nothing else")
     parser.add_argument(
         "-C", dest="folder", metavar="DIR", help="the folder with images/ and patches/ (default: the nearest upward)"
+    )
+
+
+def target(parser: ArgumentParser) -> None:
+    """Which tree: --root, --container, --site, --stand-in."""
+    shared.target(parser)
+    parser.add_argument(
+        "--container",
+        metavar="ID",
+        nargs="?",
+        const="",
+        help="work inside this container (its id, its name, or the beginning of one); without ID: list those that fit",
     )

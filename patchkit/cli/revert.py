@@ -14,12 +14,16 @@ if TYPE_CHECKING:
 def configure(parser: ArgumentParser) -> None:
     """The options of `revert`."""
     options.common(parser, "patchkit revert --image nightly-c50aca")
-    shared.target(parser)
+    options.target(parser)
     shared.force(parser)
 
 
 def run(args: Namespace) -> int:
     """Put the pristine files back and return the exit code."""
+    if args.container is not None:
+        from patchkit.cli import container
+
+        return container.run("revert", args)
     from patchkit.app import project as projects
     from patchkit.app.target import open_target
     from patchkit.cli.output import emit

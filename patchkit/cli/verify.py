@@ -14,11 +14,15 @@ if TYPE_CHECKING:
 def configure(parser: ArgumentParser) -> None:
     """The options of `verify`."""
     options.common(parser, "patchkit verify --image nightly-c50aca")
-    shared.target(parser)
+    options.target(parser)
 
 
 def run(args: Namespace) -> int:
     """Compare the target with ledger and lock and return the exit code."""
+    if args.container is not None:
+        from patchkit.cli import container
+
+        return container.run("verify", args)
     from patchkit.app import project as projects
     from patchkit.app.target import open_target
     from patchkit.cli.output import emit

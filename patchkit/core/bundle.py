@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchkit.core import options
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from patchkit.core.lockfile import Lock, LockedStep
+    from patchkit.core.operate import Request, Target
+    from patchkit.core.report import Report
 
 LOCK = "stack.lock.json"
 COMMANDS = {
@@ -55,13 +58,14 @@ class Bundle:
         return data
 
 
-def main(words: list[str], read: Callable[[str], bytes]) -> int:
-    """Run one command of the bundle whose members `read` returns; the exit code."""
+def main(words: list[str], read: Callable[[str], bytes], prefix: str = "") -> int:
+    """Run one command of the bundle whose members `read` returns; the exit code. `prefix` stands
+    before the target's path in what it prints: `container:ID:`, where a client runs it inside one."""
     command = words[0] if words else ""
-    return guarded(lambda: _run(command, words[1:], Bundle(read)), command, as_json="--json" in words)
+    return guarded(lambda: _run(command, words[1:], Bundle(read), prefix), command, as_json="--json" in words)
 
 
-def _run(command: str, words: list[str], bundle: Bundle) -> int:
+def _run(command: str, words: list[str], bundle: Bundle, prefix: str) -> int:
     if command in ("", "-h", "--help"):
         lock = bundle.lock()
         print(f"A patchkit bundle: the stack of {lock.image.name}, version {lock.version}, lock {lock.digest}\n")
@@ -79,31 +83,49 @@ def _run(command: str, words: list[str], bundle: Bundle) -> int:
         options.applying(parser)
     elif command == "revert":
         options.force(parser)
-    return _work(command, parser.parse_args(words), bundle)
+    return _work(command, parser.parse_args(words), bundle, prefix)
 
 
-def _work(command: str, args: Namespace, bundle: Bundle) -> int:
-    from patchkit.core import operate
+def _work(command: str, args: Namespace, bundle: Bundle, prefix: str) -> int:
     from patchkit.core.roots import open_root
 
     lock = bundle.lock()
     request = options.request(lock, bundle.read_input, args)
-    with open_root(lock, options.choice(args), args.root or "/", managed=False) as target:
-        if command == "apply":
-            report = operate.apply(request, target)
-        elif command == "verify":
-            report = operate.verify(lock, target)
-        elif command == "revert":
-            report = operate.revert(lock.image.name, target, force=args.force)
-        else:
-            from patchkit.core import inspect
+    with open_root(lock, options.choice(args), args.root or "/", managed=False, prefix=prefix) as target:
+        done = perform(command, request, target, force=getattr(args, "force", False))
+    return done.emit(as_json=args.json)
 
-            if command == "status":
-                report = inspect.status(request, target)
-            else:
-                report, text = inspect.diff(request, target)
-                return emit_diff(report, text, as_json=args.json)
-    return emit(report, as_json=args.json)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What a command found or did; `text` is the diff of `diff`, None for every other command."""
+
+    report: Report
+    text: bytes | None = None
+
+    def emit(self, *, as_json: bool) -> int:
+        """Print it, and return its exit code."""
+        if self.text is not None:
+            return emit_diff(self.report, self.text, as_json=as_json)
+        return emit(self.report, as_json=as_json)
+
+
+def perform(command: str, request: Request, target: Target, *, force: bool = False) -> Done:
+    """Carry out one of the COMMANDS on an open target."""
+    from patchkit.core import operate
+
+    if command == "apply":
+        return Done(report=operate.apply(request, target))
+    if command == "verify":
+        return Done(report=operate.verify(request.lock, target))
+    if command == "revert":
+        return Done(report=operate.revert(request.lock.image.name, target, force=force))
+    from patchkit.core import inspect
+
+    if command == "status":
+        return Done(report=inspect.status(request, target))
+    report, text = inspect.diff(request, target)
+    return Done(report=report, text=text)
 
 
 def reader() -> Callable[[str], bytes]:

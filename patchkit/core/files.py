@@ -112,6 +112,22 @@ def replace(site: Site, source: str, target: str) -> None:
         os.replace(from_name, to_name, src_dir_fd=from_fd, dst_dir_fd=to_fd)
 
 
+def move(site: Site, source: str, target: str) -> None:
+    """Put `source` in the place of `target`, both below the site: at once, or, where a directory is there
+    in part (an earlier run could not rename), entry by entry."""
+    inside = entries(site, source) if is_dir(site, source) and entries(site, target) else None
+    if inside is None:
+        replace(site, source, target)
+        remove(site, source)  # where both are names of one file, a rename leaves them
+        return
+    for name in inside:
+        move(site, f"{source}/{name}", f"{target}/{name}")
+    status = site.lstat(source)
+    assert status is not None
+    dress_dir(site, target, stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid)
+    remove_dir(site, source)
+
+
 def link(site: Site, source: str, target: str) -> None:
     """Give the file `source` the further name `target`."""
     with site.parent(source) as (from_fd, from_name), site.parent(target) as (to_fd, to_name):

@@ -38,7 +38,7 @@ def check_redo(site: Site, journal: Journal, *, force: bool = False) -> None:
         if why is not None and not (force and (replaced or entry.path in held)):
             problems.append(f"{site.path}/{entry.path}: {why}")
     for temp, target in journal.moves:
-        if files.is_dir(site, temp) and files.entries(site, target):
+        if files.is_dir(site, temp) and not _is_part(site, target, journal):
             problems.append(f"{site.path}/{target}: somebody made this directory since a run was interrupted")
     if problems:
         raise DriftError(*problems, hint=_HINT)
@@ -65,11 +65,24 @@ def _entry_problem(site: Site, entry: Entry, dirs: set[str]) -> str | None:
     state = None if entry.path in dirs and files.is_dir(site, entry.path) else _look(site, entry.path)
     if state is None if entry.after is None else entry.after.is_state(state):
         return None
-    if state is None if entry.before is None else entry.before.is_state(state):
+    if state is None or (entry.before is not None and entry.before.is_state(state)):
         if entry.after is None or waiting is not None:
             return None
         return f"an interrupted run was about to put {entry.temp} here, and that is gone"
     return "an interrupted run was about to change this file, and somebody else has changed it since"
+
+
+def _is_part(site: Site, target: str, journal: Journal) -> bool:
+    """Whether the directory `target` holds nothing but what the change puts there: where nothing can be
+    renamed, it is filled entry by entry."""
+    known = {entry.path for entry in journal.entries if entry.after is not None}
+    for name in files.entries(site, target):
+        inside = f"{target}/{name}"
+        if inside in known and not files.is_dir(site, inside):
+            continue  # its content is looked at as every entry's is
+        if not any(path.startswith(f"{inside}/") for path in known) or not _is_part(site, inside, journal):
+            return False
+    return True
 
 
 def _look(site: Site, path: str) -> FileState | None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchkit.core.errors import ConfigError, RefusedByMachineError
-from patchkit.core.operate import Target
 from patchkit.core.paths import UnsafePathError, check_relative
 from patchkit.core.site import Site, resolve_site
 
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from patchkit.core.lockfile import Lock
+    from patchkit.core.operate import Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +38,11 @@ def site_patterns(lock: Lock, choice: Choice) -> tuple[str, ...]:
 
 
 @contextmanager
-def open_root(lock: Lock, choice: Choice, root: str, *, managed: bool) -> Iterator[Target]:
-    """The site below `root`, open as a target. Raises ConfigError where there is none."""
+def open_root(lock: Lock, choice: Choice, root: str, *, managed: bool, prefix: str = "") -> Iterator[Target]:
+    """The site below `root`, open as a target. Raises ConfigError where there is none. `prefix` says
+    in every label where that root is, if not on this machine."""
+    from patchkit.core.operate import Target  # not needed to know which site is meant
+
     if not os.path.isdir(root):
         raise ConfigError(f"--root {root}: no such directory", hint="name the root of the image's file tree")
     patterns = site_patterns(lock, choice)
@@ -49,11 +52,16 @@ def open_root(lock: Lock, choice: Choice, root: str, *, managed: bool) -> Iterat
         raise RefusedByMachineError(f"{root}: {error.strerror}") from None
     if path is None:
         raise ConfigError(
-            f"{root}: it holds no site directory {' or '.join(patterns)}",
+            no_site(f"{prefix}{root}", patterns),
             hint="name the site below the root: --site PATH",
         )
     with Site(path) as site:
-        yield Target(site=site, label=path, managed=managed, stand_in_meant=choice.stand_in)
+        yield Target(site=site, label=f"{prefix}{path}", managed=managed, stand_in_meant=choice.stand_in)
+
+
+def no_site(root: str, patterns: tuple[str, ...]) -> str:
+    """The sentence about a root without a site."""
+    return f"{root}: it holds no site directory {' or '.join(patterns)}"
 
 
 def is_running_image(lock: Lock, choice: Choice) -> bool:

@@ -143,6 +143,12 @@ class Site:
         """Close the descriptor."""
         os.close(self.fd)
 
+    def checkpoint(self) -> None:
+        """Called where an interruption may come: after a repair, and when all is staged for the commit.
+
+        A site that mirrors a tree which is elsewhere brings that tree up to here. Raises PatchkitError.
+        """
+
     @contextmanager
     def parent(self, path: str) -> Iterator[tuple[int, str]]:
         """A descriptor of the directory that holds `path`, and the last part of the path.

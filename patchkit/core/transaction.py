@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -77,7 +77,23 @@ def read_pristine(site: Site, kept: Kept) -> bytes:
 
 def is_interrupted(site: Site) -> bool:
     """Whether a run was killed in the middle and has not been repaired yet."""
-    return _own_file(site, JOURNAL) is not None
+    return read_journal(site) is not None
+
+
+def read_journal(site: Site) -> bytes | None:
+    """The journal's text; None where there is none.
+
+    Where files cannot be renamed (a container that does not run), it is removed before its committed
+    form takes its place: that form then counts, for only whole it says so.
+    """
+    text = _own_file(site, JOURNAL)
+    if text is None and (staged := _own_file(site, f"{JOURNAL}.tmp")) is not None:
+        from patchkit.core.journal import COMMIT, parse
+
+        with suppress(DriftError):  # cut off in the middle: nothing had begun
+            if parse(staged, JOURNAL).phase == COMMIT:
+                return staged
+    return text
 
 
 def _own_file(site: Site, path: str) -> bytes | None:
@@ -105,7 +121,7 @@ class Transaction:
         Raises DriftError where somebody changed a file in between: then nothing is touched. `force`
         gives such a file up.
         """
-        text = _own_file(self.site, JOURNAL)
+        text = read_journal(self.site)
         repairing = f"cannot repair {self.site.path} after an interrupted run"
         if text is None:
             with machine_says(repairing):
@@ -118,11 +134,16 @@ class Transaction:
         with machine_says(repairing):
             if journal.phase == PREPARE:
                 self._undo(journal)
-                return "an interrupted run was undone"
-            if not self._is_done(journal):
-                check_redo(self.site, journal, force=force)
-            self._carry_out(journal)
-            return "an interrupted run was finished"
+                done = "an interrupted run was undone"
+            else:
+                if not self._is_done(journal):
+                    check_redo(self.site, journal, force=force)
+                if _own_file(self.site, JOURNAL) is None:
+                    self._put_own(JOURNAL)
+                self._carry_out(journal)
+                done = "an interrupted run was finished"
+        self.site.checkpoint()
+        return done
 
     def _undo(self, journal: Journal) -> None:
         ledger = read_ledger(self.site)
@@ -167,6 +188,7 @@ class Transaction:
                 self._stage_own(JOURNAL, render_journal(journal.committed()).encode("ascii"))
                 files.sync_dirs(self.site, [JOURNAL])
                 self._require_unchanged(operations, layout)
+                self.site.checkpoint()
             except BaseException as error:
                 self._undo_after(error, journal)
                 raise
@@ -286,7 +308,7 @@ class Transaction:
             files.remove_dir(self.site, directory)
         for temp, path in journal.moves:
             if self.site.lstat(temp) is not None:
-                files.replace(self.site, temp, path)
+                files.move(self.site, temp, path)
         for entry in journal.entries:
             files.remove_bytecode(self.site, entry.path)
         removed = [entry.path for entry in journal.entries if entry.after is None]

@@ -1,0 +1,67 @@
+"""A stack and a container: finds it, and runs the bundle inside."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from patchkit.app.bundle import make_bundle
+from patchkit.core import options
+from patchkit.core.roots import site_patterns
+from patchkit.core.selection import select
+from patchkit.io.engine import Container, Engine, Finished, connect
+from patchkit.sources.cache import default_root
+from patchkit.targets import container as targets
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterator
+
+    from patchkit.app.project import Project
+    from patchkit.core.lockfile import Lock
+
+#: The options that are handed on to the bundle, as argparse calls them.
+_FLAGS = ("json", "stand_in", "dry_run", "force")
+_VALUES = ("site", "only", "stage")
+_WRITING = ("apply", "revert")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A container that is held for one command."""
+
+    engine: Engine
+    container: Container
+    writes: bool
+
+
+def listing(lock: Lock, args: Namespace) -> tuple[targets.Candidate, ...]:
+    """The containers that `--container` could name for this lock's image. Nothing is touched."""
+    with connect() as engine:
+        return targets.candidates(engine, lock.image, site_patterns(lock, options.choice(args)))
+
+
+@contextmanager
+def opened(lock: Lock, command: str, args: Namespace) -> Iterator[Place]:
+    """The container that `--container` names, held. Raises ConfigError, RefusedByMachineError,
+    BusyError, UnreachableError."""
+    writes = command in _WRITING and not getattr(args, "dry_run", False)
+    with connect() as engine:
+        container = targets.find(engine, args.container, lock.image, site_patterns(lock, options.choice(args)))
+        targets.require_usable(container, writes=writes)
+        folder = os.path.join(default_root(), "containers")
+        with targets.held(folder, container, shared=not writes):
+            yield Place(engine=engine, container=container, writes=writes)
+
+
+def run_inside(project: Project, lock: Lock, place: Place, command: str, args: Namespace) -> Finished | None:
+    """Run the command by the bundle inside the container; None where it does not run or has no python3."""
+    if place.container.state != "running":
+        return None
+    words = [command]
+    words += [f"--{name.replace('_', '-')}" for name in _FLAGS if getattr(args, name, False)]
+    words += [f"--{name}={getattr(args, name)}" for name in _VALUES if getattr(args, name, None) is not None]
+    steps = () if command in ("verify", "revert") else select(lock, options.ids(getattr(args, "only", None)))
+    return targets.run_bundle(place.engine, place.container, make_bundle(project, lock, steps), words)

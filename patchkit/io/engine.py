@@ -1,0 +1,268 @@
+"""The container engine, through the Docker SDK: the one module that imports it.
+
+Every failure is a PatchkitError: no engine, or one that goes away (6), no permission on its socket (8).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import socket
+import tarfile
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any, cast
+
+import docker
+from docker.errors import APIError, DockerException, NotFound
+from docker.utils import kwargs_from_env
+from docker.utils.socket import frames_iter
+
+from patchkit.core.errors import RefusedByMachineError, UnreachableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_DEFAULT = "unix:///var/run/docker.sock"
+_STDOUT, _STDERR = 1, 2
+_START = "start an engine, or name it in DOCKER_HOST"
+_AGAIN = "see that the engine runs, then run the same command again: it finishes or undoes what was begun"
+_GO_DIR, _GO_LINK = 1 << 31, 1 << 27
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """A container. `state` is the engine's word (running, exited, created, paused, ...); `image` is what
+    it was made from, as it was named; `digests` are the registry digests of that image."""
+
+    id: str
+    name: str
+    state: str
+    image: str
+    image_id: str
+    read_only: bool = False
+    digests: tuple[str, ...] = ()
+
+    @property
+    def short(self) -> str:
+        """The id as people see it."""
+        return self.id[:12]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathStat:
+    """What stands at a path: `link` is the path a symbolic link leads to in the end, else ""; `mark`
+    changes whenever the file does."""
+
+    is_dir: bool
+    link: str
+    mark: tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """A program that ran in a container. `started`: it said that it is ready; `code` is None where it
+    cannot be told (the container is gone)."""
+
+    started: bool
+    code: int | None
+    out: bytes
+    err: bytes
+
+
+@contextmanager
+def connect() -> Iterator[Engine]:
+    """The engine that DOCKER_HOST, or the default socket, leads to. Raises UnreachableError,
+    RefusedByMachineError where its socket may not be used."""
+    address = os.environ.get("DOCKER_HOST") or _DEFAULT
+    _knock(address)
+    try:
+        api = docker.APIClient(version="auto", **kwargs_from_env())
+    except (DockerException, OSError, ValueError) as error:
+        raise UnreachableError(f"no container engine at {address}: {error}", hint=_START) from None
+    with api:
+        yield Engine(api)
+
+
+def _knock(address: str) -> None:
+    """Connect to a socket of this machine once: the SDK would leave one open where nobody listens."""
+    scheme, _, path = address.partition("://")
+    if scheme not in ("unix", "http+unix"):
+        return
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(path)
+    except PermissionError:
+        raise RefusedByMachineError(
+            f"{address}: no permission to use the container engine's socket",
+            hint="run it as root or as a member of the socket's group",
+        ) from None
+    except OSError as error:
+        raise UnreachableError(f"no container engine at {address}: {error.strerror or error}", hint=_START) from None
+
+
+@contextmanager
+def _asking(what: str) -> Iterator[None]:
+    """Turn the SDK's and the connection's failures into UnreachableError."""
+    try:
+        yield
+    except NotFound:
+        raise
+    except APIError as error:
+        raise UnreachableError(f"the container engine: {what}: {error.explanation or error}", hint=_AGAIN) from None
+    except (DockerException, OSError) as error:
+        raise UnreachableError(f"the container engine went away: {what}: {error}", hint=_AGAIN) from None
+
+
+class Engine:
+    """An open connection to the engine."""
+
+    def __init__(self, api: Any) -> None:
+        self._api = api
+
+    # -- containers
+
+    def containers(self) -> tuple[Container, ...]:
+        """Every container, running or not, the newest first."""
+        with _asking("list the containers"):
+            digests = {image["Id"]: _digests(image.get("RepoDigests")) for image in self._api.images()}
+            found = self._api.containers(all=True)
+        return tuple(
+            Container(
+                id=entry["Id"],
+                name=(entry.get("Names") or ["/"])[0].lstrip("/"),
+                state=entry["State"],
+                image=entry["Image"],
+                image_id=entry["ImageID"],
+                digests=digests.get(entry["ImageID"], ()),
+            )
+            for entry in found
+        )
+
+    def container(self, ref: str) -> Container | None:
+        """The container of that id, name, or beginning of an id; None where the engine knows none, or several."""
+        try:
+            with _asking(f"look at the container {ref}"):
+                data = self._api.inspect_container(ref)
+        except NotFound:
+            return None
+        return Container(
+            id=data["Id"],
+            name=data["Name"].lstrip("/"),
+            state=data["State"]["Status"],
+            image=data["Config"]["Image"],
+            image_id=data["Image"],
+            read_only=bool(data["HostConfig"].get("ReadonlyRootfs")),
+        )
+
+    def has_user_namespaces(self) -> bool:
+        """Whether the owners in its archives are not the container's (dockerd --userns-remap)."""
+        with _asking("ask for its settings"):
+            options = self._api.info().get("SecurityOptions") or []
+        return any("userns" in option for option in options)
+
+    # -- programs
+
+    def run(self, container: Container, argv: list[str], stdin: bytes, ready: bytes) -> Finished:
+        """Run a program as root in a running container: its exit code and all that it printed.
+
+        Once it has printed `ready` (which is left out) it gets `stdin`; one that never does, nothing.
+        """
+        try:
+            with _asking(f"run {argv[0]} in {container.name}"):
+                session = self._api.exec_create(container.id, argv, stdin=True, user="0")["Id"]
+                stream = self._api.exec_start(session, socket=True)
+                try:
+                    started, out, err = _talk(stream, stdin, ready)
+                finally:
+                    stream._response.close()  # noqa: SLF001 - or its socket stays open
+                    stream.close()
+                code = self._api.exec_inspect(session)["ExitCode"]
+        except NotFound:
+            return Finished(started=False, code=None, out=b"", err=b"")
+        return Finished(started=started, code=code, out=out, err=err)
+
+    # -- files
+
+    def stat(self, container: Container, path: str) -> PathStat | None:
+        """What stands at `path`; None where nothing does. Links on the way are followed, the last part is not."""
+        with _asking(f"look at {path} in {container.name}"):
+            url = self._api._url("/containers/{0}/archive", container.id)  # noqa: SLF001 - the SDK has no call for it
+            with self._api.head(url, params={"path": path}, timeout=self._api.timeout) as answer:
+                if answer.status_code != 200:
+                    if answer.status_code != 404:
+                        self._api._raise_for_status(answer)  # noqa: SLF001
+                    return None
+                told = json.loads(base64.b64decode(answer.headers["X-Docker-Container-Path-Stat"]))
+        mode = told["mode"]
+        return PathStat(
+            is_dir=bool(mode & _GO_DIR),
+            link=told["linkTarget"] if mode & _GO_LINK else "",
+            mark=(mode, told["size"], told["mtime"], told["linkTarget"]),
+        )
+
+    @contextmanager
+    def archive(self, container: Container, path: str) -> Iterator[tarfile.TarFile | None]:
+        """What stands at `path`, with all below it, as a stream to read in order and as far as wanted;
+        None where nothing is there."""
+        with _asking(f"read {path} in {container.name}"):
+            try:
+                chunks, _ = self._api.get_archive(container.id, path)
+            except NotFound:
+                yield None
+                return
+            try:
+                with tarfile.open(fileobj=cast("IO[bytes]", _Reader(chunks)), mode="r|") as archive:
+                    yield archive
+            except tarfile.TarError as error:
+                problem = f"the container engine: {path} in {container.name}: its archive is cut off: {error}"
+                raise UnreachableError(problem, hint=_AGAIN) from None
+            finally:
+                chunks.close()
+
+    def put(self, container: Container, path: str, archive: bytes) -> None:
+        """Unpack `archive` in the directory `path`, entry after entry. Raises UnreachableError where the
+        engine stops at one, with its words."""
+        try:
+            with _asking(f"write to {path} in {container.name}"):
+                self._api.put_archive(container.id, path, archive)
+        except NotFound:
+            raise UnreachableError(f"{path} in {container.name}: it is gone", hint=_AGAIN) from None
+
+
+def _digests(names: list[str] | None) -> tuple[str, ...]:
+    return tuple(name.partition("@")[2] for name in names or [])
+
+
+def _talk(stream: Any, stdin: bytes, ready: bytes) -> tuple[bool, bytes, bytes]:
+    """Whether the program got ready, and both its outputs to their end."""
+    outputs = {_STDOUT: b"", _STDERR: b""}
+    started = False
+    for kind, data in frames_iter(stream, tty=False):
+        outputs[kind] += data
+        if not started and outputs[_STDOUT].startswith(ready):
+            started = True
+            outputs[_STDOUT] = outputs[_STDOUT][len(ready) :]
+            with suppress(BrokenPipeError, ConnectionResetError):  # it died: there is no exit code then
+                stream._sock.sendall(stdin)  # noqa: SLF001 - the SDK hands out a wrapper that cannot write
+    return started, outputs[_STDOUT], outputs[_STDERR]
+
+
+class _Reader:
+    """The engine's chunks as a file to read from."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._rest = b""
+
+    def read(self, size: int) -> bytes:
+        """At most `size` bytes, and as many where there are so many."""
+        parts = [self._rest]
+        length = len(self._rest)
+        while length < size and (chunk := next(self._chunks, b"")):
+            parts.append(chunk)
+            length += len(chunk)
+        data = b"".join(parts)
+        self._rest = data[size:]
+        return data[:size]
