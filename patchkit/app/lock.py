@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from patchkit.app.lock_remote import file_input
 from patchkit.app.pristine import Pristine
 from patchkit.core.errors import ConfigError, ConflictError, UnreachableError
 from patchkit.core.identity import read_commit, same_commit
-from patchkit.core.judge import Judgement, judge_patch, judge_replace, sections_of
+from patchkit.core.judge import Judgement, judge_file, judge_patch, judge_replace, sections_of
 from patchkit.core.lockfile import (
     FileRef,
     Lock,
@@ -36,6 +37,7 @@ from patchkit.sources.commit import commit_patch, commit_url
 if TYPE_CHECKING:
     from patchkit.app.project import Project
     from patchkit.core.diffs import Section
+    from patchkit.core.operate import ReadInput
     from patchkit.model.image import Image
 
 
@@ -67,7 +69,8 @@ def lock_stack(
     specs = (source,) if source is not None else _release_specs(image)
     with Pristine(specs, site=image.site, platform=image.platform, cache=cache) as pristine:
         resolver = _Resolver(project, stack, cache, pristine, old, vendor)
-        steps = _try_steps(stack, tuple(resolver.resolve(step) for step in stack.steps), pristine, resolver, image)
+        whole = _has_all_sources(image) or (source is not None and os.path.isdir(source))
+        steps = _try_steps(tuple(resolver.resolve(step) for step in stack.steps), pristine, resolver, image, whole)
         lock = _assemble(project, image, stack, steps, pristine, source, old, amend)
         notes = (*resolver.notes, *_step_notes(steps))
         for path in {path for step in steps for path in step.before} | set(lock.support):
@@ -147,6 +150,9 @@ class _Resolver:
         if isinstance(step, PatchStep):
             if not unresolved:
                 pinned = self._patch_input(step, unresolved)
+        elif isinstance(step, FileStep):
+            if not unresolved:
+                pinned = self._file_input(step, unresolved)
         elif isinstance(step, RunStep) and step.run is not None:
             stage = step.run.stage
         return LockedStep(
@@ -190,7 +196,26 @@ class _Resolver:
                 hint="a commit never changes: find out who answers there before you go on",
             )
         kept = pin.path if pin is not None else None
-        return LockedInput(path=self._vendored(sha, data) if self.vendor else kept, url=url, sha256=digest)
+        return LockedInput(path=self._vendored(f"{sha}.patch", data) if self.vendor else kept, url=url, sha256=digest)
+
+    def _file_input(self, step: FileStep, unresolved: list[Unknown]) -> LockedInput:
+        assert step.file is not None
+        old = self._old_pin(step.file.url or "")
+        kept = old.path if old is not None and old.sha256 == step.file.sha256 else None
+        pin, data, unknown = file_input(
+            step.id,
+            step.file,
+            self.cache,
+            image=self.stack.image,
+            at_hand=lambda pin: self._bytes_at_hand(dataclasses.replace(pin, path=kept)),
+            open_http=self.pristine.traffic.open,
+        )
+        if unknown is not None or data is None:
+            unresolved += [unknown] if unknown is not None else []
+            return pin
+        self.cache.add(data)
+        name = f"{pin.sha256[:16]}-{os.path.basename(step.file.path)}"
+        return dataclasses.replace(pin, path=self._vendored(name, data) if self.vendor else kept)
 
     def _old_pin(self, url: str) -> LockedInput | None:
         """What the old lock has for `url`."""
@@ -229,8 +254,8 @@ class _Resolver:
             unresolved.append(Unknown(what=what, command=command))
             return None
 
-    def _vendored(self, sha: str, data: bytes) -> str:
-        relative = f"patches/{self.stack.image}/vendor/{sha}.patch"
+    def _vendored(self, name: str, data: bytes) -> str:
+        relative = f"patches/{self.stack.image}/vendor/{name}"
         path = self.project.path(relative)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         _write_if_changed(path, data)
@@ -267,9 +292,12 @@ def _plain(value: Any) -> dict[str, Any]:
 
 
 def _try_steps(
-    stack: Stack, steps: tuple[LockedStep, ...], pristine: Pristine, resolver: _Resolver, image: Image
+    steps: tuple[LockedStep, ...], pristine: Pristine, resolver: _Resolver, image: Image, whole: bool
 ) -> tuple[LockedStep, ...]:
-    """Every resolved step tried in order on the pristine files, with its files before and after."""
+    """Every resolved step tried in order on the pristine files, with its files before and after.
+
+    `whole`: the sources hold all of the image's files, so that one they do not hold is not there.
+    """
     overlay = Overlay(pristine)
     done: list[LockedStep] = []
     failures: list[str] = []
@@ -280,10 +308,13 @@ def _try_steps(
         sections = sections_of(untried, resolver.read_input) if untried.kind == "patch" else ()
         paths = _paths(untried, sections)
         step = dataclasses.replace(untried, touches=paths)
-        if any(earlier.unresolved and earlier.shares_files(step) for earlier in done):
+        if any((e.unresolved or (e.kind == "file" and not e.after)) and e.shares_files(step) for e in done):
             done.append(step)  # what it starts from is not known
             continue
-        judgement = _judge(step, sections, overlay)
+        if step.kind == "file" and not whole and overlay.read(paths[0]) is None:
+            done.append(step)  # whether the image holds such a file is seen on the image
+            continue
+        judgement = _judge(step, sections, overlay, resolver.read_input)
         if judgement.verdict is Verdict.MISSING and not _has_all_sources(image):
             resolver.notes.append(f"step {step.id}: not tried: no source at hand holds {', '.join(paths)}")
             done.append(step)
@@ -294,15 +325,17 @@ def _try_steps(
             continue
         done.append(_with_files(step, paths, judgement, overlay))
     if failures:
-        raise ConflictError(*failures, hint=f"mend the patch, then: patchkit lock --image {stack.image}")
+        raise ConflictError(*failures, hint=f"mend the patch, then: patchkit lock --image {image.name}")
     return tuple(done)
 
 
-def _judge(step: LockedStep, sections: tuple[Section, ...], tree: Overlay) -> Judgement:
+def _judge(step: LockedStep, sections: tuple[Section, ...], tree: Overlay, read_input: ReadInput) -> Judgement:
     """As `judge`, but on a tree that is pristine by definition: a step whose old and new text both
     fit is taken as not applied where its line numbers say so exactly."""
     if step.kind == "replace":
         return judge_replace(step.action, tree)
+    if step.kind == "file":
+        return judge_file(step, tree, read_input)
     judgement = judge_patch(sections, tree)
     if judgement.verdict is Verdict.CONFLICT:
         forced = judge_patch(sections, tree, same_tree=True)
@@ -312,7 +345,7 @@ def _judge(step: LockedStep, sections: tuple[Section, ...], tree: Overlay) -> Ju
 
 
 def _paths(step: LockedStep, sections: tuple[Section, ...]) -> tuple[str, ...]:
-    if step.kind == "replace":
+    if step.kind in ("replace", "file"):
         return (step.action["path"],)
     return tuple(dict.fromkeys(path for section in sections for path in section.paths))
 

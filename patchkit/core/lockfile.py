@@ -64,7 +64,7 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockedInput:
-    """The bytes of a patch: `path` below the project, or else `url` with the bytes in the cache."""
+    """The bytes of a patch or a whole file: `path` below the project, or else `url` with the bytes in the cache."""
 
     path: str | None
     url: str | None
@@ -337,6 +337,11 @@ def _action_in(step: dict[str, Any]) -> dict[str, Any]:
         want(str, action["with"]).encode("utf-8")
         if not want(str, action["find"]).encode("utf-8"):
             raise ValueError("expected a text to find, found none")
+    elif step["kind"] == "file":
+        _safe(action["path"])
+        want_mode(action["mode"])
+        if step["input"] is None or want_sha256(action["sha256"]) != step["input"]["sha256"]:
+            raise ValueError("expected an input with the sha256 that the step states")
     return action
 
 
