@@ -28,7 +28,7 @@ from patchkit.core.lockfile import (
 )
 from patchkit.core.selection import FILE_KINDS
 from patchkit.core.tree import Overlay
-from patchkit.core.verdicts import Verdict
+from patchkit.core.verdicts import GOOD, Verdict
 from patchkit.model.load import load_image, load_stack, patch_file
 from patchkit.model.stack import CommitPatch, FileStep, PatchStep, PipStep, ReplaceStep, RunStep, Stack, Step, touches
 from patchkit.sources.cache import Cache
@@ -308,13 +308,18 @@ def _try_steps(
         sections = sections_of(untried, resolver.read_input) if untried.kind == "patch" else ()
         paths = _paths(untried, sections)
         step = dataclasses.replace(untried, touches=paths)
-        if any((e.unresolved or (e.kind == "file" and not e.after)) and e.shares_files(step) for e in done):
+        if any(not e.after and e.shares_files(step) for e in done):
             done.append(step)  # what it starts from is not known
             continue
         if step.kind == "file" and not whole and overlay.read(paths[0]) is None:
             done.append(step)  # whether the image holds such a file is seen on the image
             continue
         judgement = _judge(step, sections, overlay, resolver.read_input)
+        maker = next((earlier.id for earlier in done if earlier.kind not in FILE_KINDS), None)
+        if maker is not None and judgement.verdict not in GOOD:
+            resolver.notes.append(f"step {step.id}: not tried: {judgement.verdict.value} without what {maker} makes")
+            done.append(step)
+            continue
         if judgement.verdict is Verdict.MISSING and not _has_all_sources(image):
             resolver.notes.append(f"step {step.id}: not tried: no source at hand holds {', '.join(paths)}")
             done.append(step)

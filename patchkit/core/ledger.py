@@ -58,12 +58,14 @@ class LedgerFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerStep:
-    """One applied step; `spec` is the digest of what it does, `upstream` means it changed nothing."""
+    """One applied step; `spec` is the digest of what it does, `upstream` means it changed nothing;
+    `effect` is the record of a step that did more than change files (`patchkit.core.effects`)."""
 
     id: str
     spec: str
     upstream: bool
     changes: tuple[FileChange, ...]
+    effect: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +81,8 @@ class KeptDir:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
     """What was applied to a target. `lock` is the lock's digest; `pinned` says that the files were
-    the ones the lock was made from; `dirs_created` and `dirs_removed` are undone by a revert."""
+    the ones the lock was made from; `dirs_created` and `dirs_removed` are undone by a revert;
+    `complete` is False while a run that has more than one part is between two of them."""
 
     image: str
     version: int
@@ -90,6 +93,12 @@ class Ledger:
     files: dict[str, LedgerFile]
     dirs_created: tuple[str, ...] = ()
     dirs_removed: tuple[KeptDir, ...] = ()
+    complete: bool = True
+
+    @property
+    def effects(self) -> dict[str, LedgerStep]:
+        """The steps that did more than change files, by id."""
+        return {step.id: step for step in self.steps if step.effect is not None}
 
     @property
     def blobs(self) -> set[str]:
@@ -106,12 +115,14 @@ def render(ledger: Ledger) -> str:
             "stack": {"version": ledger.version, "lock": ledger.lock},
             "stand_in": ledger.stand_in,
             "pinned": ledger.pinned,
+            "complete": ledger.complete,
             "steps": [
                 {
                     "id": step.id,
                     "spec": step.spec,
                     "upstream": step.upstream,
                     "changes": [{"path": c.path, "change": c.change.value, "source": c.source} for c in step.changes],
+                    **({} if step.effect is None else {"effect": step.effect}),
                 }
                 for step in ledger.steps
             ],
@@ -178,6 +189,7 @@ def _ledger_in(document: dict[str, Any]) -> Ledger:
         files={safe(path): _file_in(file) for path, file in document["files"].items()},
         dirs_created=tuple(safe(path) for path in want_texts(document["dirs_created"])),
         dirs_removed=tuple(_dir_in(directory) for directory in want(list, document["dirs_removed"])),
+        complete=want(bool, document.get("complete", True)),
     )
 
 
@@ -187,6 +199,7 @@ def _step_in(step: dict[str, Any]) -> LedgerStep:
         spec=want(str, step["spec"]),
         upstream=want(bool, step["upstream"]),
         changes=tuple(change_in(change) for change in want(list, step["changes"])),
+        effect=want(dict, step["effect"]) if "effect" in step else None,
     )
 
 

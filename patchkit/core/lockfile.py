@@ -342,7 +342,29 @@ def _action_in(step: dict[str, Any]) -> dict[str, Any]:
         want_mode(action["mode"])
         if step["input"] is None or want_sha256(action["sha256"]) != step["input"]["sha256"]:
             raise ValueError("expected an input with the sha256 that the step states")
+    elif step["kind"] == "run":
+        _check_command(action)
     return action
+
+
+def _check_command(action: dict[str, Any]) -> None:
+    commands = [action["argv"], action["revert"]]
+    for question in (action["unless"], action["check"]):
+        if question is not None:
+            commands.append(want(dict, question)["argv"])
+            if question["argv"] is None:
+                _safe(question["path"])
+            if question["sha256"] is not None:
+                want_sha256(question["sha256"])
+    for command in commands:
+        if command is not None and not want_texts(command):
+            raise ValueError("expected a command, found an empty list")
+    want(list, action["argv"])
+    if action["creates"] is not None:
+        _safe(action["creates"])
+    want_texts(action["needs"])
+    if want(int, action["timeout"]) < 1 or any(len(want_texts(pair)) != 2 for pair in want(list, action["env"])):
+        raise ValueError("expected a timeout in seconds, and pairs of names and values in `env`")
 
 
 def _input_in(data: dict[str, Any] | None) -> LockedInput | None:

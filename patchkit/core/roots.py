@@ -53,7 +53,18 @@ def open_root(lock: Lock, choice: Choice, root: str, *, managed: bool) -> Iterat
             hint="name the site below the root: --site PATH",
         )
     with Site(path) as site:
-        yield Target(site=site, label=path, managed=managed, stand_in_meant=choice.stand_in)
+        yield Target(
+            site=site,
+            label=path,
+            managed=managed,
+            stand_in_meant=choice.stand_in,
+            is_machine=os.path.realpath(root) == "/",
+        )
+
+
+def is_machine(lock: Lock, choice: Choice) -> bool:
+    """Whether `choice` means the machine that this runs on, `/`: there steps can be run."""
+    return os.path.realpath(choice.root) == "/" if choice.root is not None else is_running_image(lock, choice)
 
 
 def is_running_image(lock: Lock, choice: Choice) -> bool:

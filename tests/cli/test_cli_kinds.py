@@ -17,11 +17,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from .conftest import Workbench
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from .conftest import Workbench
 
 KERNEL = bytes(range(256)) * 2000
 DIGEST = hashlib.sha256(KERNEL).hexdigest()
@@ -202,3 +202,70 @@ def test_vendored_and_in_the_bundle(bench: Workbench, secure: Secure, tmp_path: 
     assert subprocess.run(words, capture_output=True, check=False, env={}).returncode == 0
     assert (bench.site / "demo/hsa/x.co").read_bytes() == KERNEL
     assert bench.run("verify", *where(bench)).code == 0
+
+
+def machine(bench: Workbench) -> tuple[str, ...]:
+    """This very machine, with the test's site on it."""
+    return ("--image", "demo", "--root", "/", "--site", str(bench.site))
+
+
+def test_a_command_by_the_command_line_and_by_the_bundle(bench: Workbench, tmp_path: Path) -> None:
+    made = {
+        "argv": ["/bin/sh", "-c", "cp demo/a.py demo/made.py"],
+        "creates": "demo/made.py",
+        "revert": ["rm", "demo/made.py"],
+    }
+    first = bench.edit("a.patch", "demo/a.py", "a_15 = 15\n", "a_15 = 0\n")
+    (bench.site / "demo/made.py").write_text(bench.pristine("demo/a.py").replace("a_15 = 15\n", "a_15 = 0\n"))
+    last = bench.edit("made.patch", "demo/made.py", "a_2 = 2\n", "a_2 = 'made'\n")
+    (bench.site / "demo/made.py").unlink()
+    bench.stack([first, {"id": "make", "run": made, "reason": "a test"}, last])
+    assert "note: step made: not tried: missing without what make makes" in bench.lock().out
+    before = bench.snapshot()
+    planned = bench.run("apply", *machine(bench), "--dry-run")
+    assert planned.code == 0
+    assert (
+        "  make  applies     \n      would run: /bin/sh -c 'cp demo/a.py demo/made.py'\n".replace("     \n", "\n")
+        in planned.out
+    )
+    assert bench.snapshot() == before
+    assert bench.run("bundle", "--image", "demo", "-o", str(tmp_path / "b.pyz")).code == 0
+    words = [sys.executable, "-I", "-S", str(tmp_path / "b.pyz")]
+    site = ["--root", "/", "--site", str(bench.site)]
+
+    def bundle(command: str) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run([*words, command, *site], capture_output=True, check=False, env={"PATH": "/usr/bin:/bin"})
+
+    done = bundle("apply")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert "a_2 = 'made'" in bench.pristine("demo/made.py")
+    assert bench.run("verify", *machine(bench)).code == 0
+    applied = bench.snapshot()
+    assert "already applied" in bench.run("apply", *machine(bench)).out
+    assert bench.snapshot() == applied
+    status = bench.run("status", *machine(bench), "--json").json
+    assert [step["on_disk"] for step in status["steps"]] == ["applied", "applied", "applied"]
+    outside = bench.run("revert", *where(bench))
+    assert outside.code == 8
+    assert "step make (run): only on the running machine can it be undone" in outside.err
+    assert bundle("revert").returncode == 0
+    assert bench.snapshot().keys() == before.keys()
+
+
+def test_a_step_that_fails_shows_its_last_lines(bench: Workbench) -> None:
+    first = bench.edit("a.patch", "demo/a.py", "a_15 = 15\n", "a_15 = 0\n")
+    bad = {"argv": ["/bin/sh", "-c", "echo no such kernel >&2; exit 7"], "revert": ["true"]}
+    bench.stack([first, {"id": "bad", "run": bad, "reason": "a test"}])
+    bench.lock()
+    result = bench.run("apply", *machine(bench))
+    assert result.code == 8
+    assert result.out == ""
+    assert result.err == (
+        "error: step bad (run): `/bin/sh -c 'echo no such kernel >&2; exit 7'` failed: exit status 7\n"
+        "    no such kernel\n"
+        "error: rolled back: every file of the stack is as it was before this run\n"
+        "error: rolled back: step bad (run)\n"
+        "hint: see its output above; correct the step or the machine, then run the same command again\n"
+    )
+    assert not (bench.site / ".patchkit").exists()
+    assert "a_15 = 15" in bench.pristine("demo/a.py")
