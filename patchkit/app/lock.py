@@ -19,6 +19,7 @@ from patchkit.core.lockfile import (
     Lock,
     LockedImage,
     LockedInput,
+    LockedPackage,
     LockedSource,
     LockedStep,
     Unknown,
@@ -68,7 +69,7 @@ def lock_stack(
     old = _old_lock(project, name)
     specs = (source,) if source is not None else _release_specs(image)
     with Pristine(specs, site=image.site, platform=image.platform, cache=cache) as pristine:
-        resolver = _Resolver(project, stack, cache, pristine, old, vendor)
+        resolver = _Resolver(project, stack, image, cache, pristine, old, vendor)
         whole = _has_all_sources(image) or (source is not None and os.path.isdir(source))
         steps = _try_steps(tuple(resolver.resolve(step) for step in stack.steps), pristine, resolver, image, whole)
         lock = _assemble(project, image, stack, steps, pristine, source, old, amend)
@@ -134,8 +135,16 @@ class _Resolver:
     """Turns the steps of the YAML into locked steps, inputs fetched and pinned, files not tried yet."""
 
     def __init__(
-        self, project: Project, stack: Stack, cache: Cache, pristine: Pristine, old: Lock | None, vendor: bool
+        self,
+        project: Project,
+        stack: Stack,
+        image: Image,
+        cache: Cache,
+        pristine: Pristine,
+        old: Lock | None,
+        vendor: bool,
     ) -> None:
+        self.image = image
         self.project, self.stack, self.cache = project, stack, cache
         self.pristine, self.old, self.vendor = pristine, old, vendor
         self.notes: list[str] = []
@@ -145,6 +154,7 @@ class _Resolver:
     def resolve(self, step: Step) -> LockedStep:
         unresolved = [Unknown(what=u.what, command=u.command) for u in self.stack.unresolved(step)]
         pinned: LockedInput | None = None
+        packages: tuple[LockedPackage, ...] = ()
         stage = "build"
         paths = touches(step)
         if isinstance(step, PatchStep):
@@ -153,6 +163,9 @@ class _Resolver:
         elif isinstance(step, FileStep):
             if not unresolved:
                 pinned = self._file_input(step, unresolved)
+        elif isinstance(step, PipStep):
+            if not unresolved:
+                packages = self._packages(step, unresolved)
         elif isinstance(step, RunStep) and step.run is not None:
             stage = step.run.stage
         return LockedStep(
@@ -165,6 +178,7 @@ class _Resolver:
             reason=step.reason or "",
             unresolved=tuple(unresolved),
             input=pinned,
+            packages=packages,
             touches=paths if isinstance(step, PatchStep | ReplaceStep | FileStep) else (),
             before={},
             after={},
@@ -197,6 +211,16 @@ class _Resolver:
             )
         kept = pin.path if pin is not None else None
         return LockedInput(path=self._vendored(f"{sha}.patch", data) if self.vendor else kept, url=url, sha256=digest)
+
+    def _packages(self, step: PipStep, unresolved: list[Unknown]) -> tuple[LockedPackage, ...]:
+        from patchkit.app.lock_packages import PackagePins
+
+        assert step.pip is not None
+        pins = PackagePins(self.image, self.cache, self.pristine.traffic.open)
+        old = self.old.step(step.id) if self.old is not None else None
+        packages, unknown = pins.pin(step.pip, old, self._vendored if self.vendor else None)
+        unresolved += [unknown] if unknown is not None else []
+        return packages
 
     def _file_input(self, step: FileStep, unresolved: list[Unknown]) -> LockedInput:
         assert step.file is not None
@@ -434,6 +458,8 @@ def _is_exact(image: Image, source: str | None, found: str) -> bool:
 def _inputs(project: Project, name: str, steps: tuple[LockedStep, ...]) -> dict[str, str]:
     paths = {f"images/{name}.yaml", f"patches/{name}/stack.yaml"}
     paths |= {step.input.path for step in steps if step.input is not None and step.input.path is not None}
+    wheels = [wheel for step in steps for package in step.packages for wheel in package.wheels]
+    paths |= {wheel.input.path for wheel in wheels if wheel.input.path is not None}
     return {path: hashlib.sha256(Path(project.path(path)).read_bytes()).hexdigest() for path in sorted(paths)}
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from patchkit.core import runs
+from patchkit.core import pips, runs
 from patchkit.core.errors import RefusedByMachineError
 
 if TYPE_CHECKING:
@@ -33,11 +33,15 @@ class Done:
 
 def is_done(step: LockedStep, record: Record | None, site: Site) -> bool:
     """Whether what the step is for is there already."""
+    if step.kind == "pip":
+        return pips.is_done(step.action, record, site)
     return runs.is_done(step.action, record, site)
 
 
-def plan_line(step: LockedStep, site: Site) -> str:  # noqa: ARG001 - other kinds look at the site
+def plan_line(step: LockedStep, site: Site) -> str:
     """What carrying it out would do, in one line."""
+    if step.kind == "pip":
+        return pips.moves_line(step.action, site)
     return f"would run: {runs.shown(step.action['argv'])}"
 
 
@@ -56,25 +60,32 @@ def require_needs(steps: list[LockedStep]) -> None:
 
 
 def _lacking(step: LockedStep) -> list[str]:
-    return runs.lacking(step.action["needs"], dict(step.action["env"]))
+    return runs.lacking(step.action["needs"], dict(step.action["env"])) if step.kind == "run" else []
 
 
-def look(step: LockedStep, site: Site, read_input: ReadInput) -> None:
+def look(step: LockedStep, record: Record | None, site: Site, read_input: ReadInput) -> None:
     """See what carrying it out would do, where that can be told without doing it. Raises PatchkitError."""
+    if step.kind == "pip":
+        pips.look(step, record, site, read_input)
 
 
-def begin(step: LockedStep, site: Site) -> Record:  # noqa: ARG001 - other kinds look at the site
+def begin(step: LockedStep, site: Site) -> Record:
     """The record of a step that is about to be carried out: enough to undo whatever it does."""
+    if step.kind == "pip":
+        return pips.begin(step, site)
     return {"kind": step.kind, "action": step.action, "state": BEGUN}
 
 
-def merged(record: Record, old: Record | None) -> Record:  # noqa: ARG001 - other kinds keep what was there first
+def merged(record: Record, old: Record | None) -> Record:
     """`record` of a step that the ledger had a record of before, so that a revert leads to what was first."""
-    return record
+    return pips.merged(record, old) if record["kind"] == "pip" else record
 
 
-def perform(step: LockedStep, record: Record, site: Site, read_input: ReadInput) -> Done:  # noqa: ARG001
+def perform(step: LockedStep, record: Record, site: Site, read_input: ReadInput) -> Done:
     """Carry the step out. Raises RefusedByMachineError or UnreachableError; it may then be done in part."""
+    if step.kind == "pip":
+        record, line, output = pips.perform(step, record, site, read_input)
+        return Done(record=record, line=line, output=output)
     ended = runs.perform(step.id, step.action, site)
     line = f"ran {runs.shown(step.action['argv'])}: exit status 0, {ended.seconds:.1f} s"
     record = {**record, "state": DONE, "status": ended.status, "seconds": round(ended.seconds, 3)}
@@ -92,11 +103,15 @@ def undo(step_id: str, record: Record, site: Site) -> str | None:
     """Undo what the record says was done; why it is still there, or None."""
     if record["state"] == THERE:
         return None
+    if record["kind"] == "pip":
+        return pips.undo(step_id, record, site)
     return runs.undo(step_id, record["action"], site)
 
 
 def problem(step_id: str, record: Record, site: Site) -> str | None:
     """What is no longer as the step left it, or None."""
+    if record["kind"] == "pip":
+        return pips.problem(step_id, record, site)
     action = record["action"]
     broken = [runs.asked(proof) for proof in runs.proofs(action) if not runs.holds(proof, action, site)]
     return f"step {step_id} (run): it does not hold any more that {' and that '.join(broken)}" if broken else None

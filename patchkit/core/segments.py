@@ -87,7 +87,7 @@ class _Run:
         if made is not None and made.ledger is None:
             return made.report
         if pending is not None:
-            effects.look(self.steps[pending], self.site, self.request.read_input)
+            self._look(self.steps[pending])
         try:
             if self.dropped:
                 self._undo_dropped()
@@ -96,6 +96,9 @@ class _Run:
             if self.now is self.first:
                 raise
             raise self._rolled_back(error) from error
+
+    def _look(self, step: LockedStep) -> None:
+        effects.look(step, _record(self.records, step.id), self.site, self.request.read_input)
 
     def _is_done(self, index: int) -> bool:
         step = self.steps[index]
@@ -143,7 +146,6 @@ class _Run:
     def _perform(self, step: LockedStep) -> None:
         held = self.records[step.id]
         assert held.effect is not None
-        effects.look(step, self.site, self.request.read_input)
         done = effects.perform(step, held.effect, self.site, self.request.read_input)
         self.records[step.id] = replace(held, effect=done.record)
         self.lines[step.id] = done.line
@@ -213,7 +215,7 @@ class _Run:
         part = self._prepare(pending)
         if part.ledger is None or pending is None:
             return part.report if part.ledger is None else replace(part.report, outcome=Outcome.PLANNED)
-        effects.look(self.steps[pending], self.site, self.request.read_input)
+        self._look(self.steps[pending])
         whole = self._prepare(None).report
         waits = f"judged again after step {self.steps[pending].id}; on the tree as it is now: "
         ids = {step.id for step in self.steps[:pending]}

@@ -243,7 +243,7 @@ def test_patched_python_must_compile(bench: Workbench) -> None:
 @pytest.mark.parametrize("kind", ["pip", "run"])
 def test_steps_that_a_directory_cannot_run(bench: Workbench, kind: str) -> None:
     bodies = {
-        "pip": {"requirements": ["demo==1.0"]},
+        "pip": {"requirements": ["demo==1.0"], "hashes": "first-use"},
         "run": {"argv": ["true"]},
     }
     steps = [bench.edit("a.patch", "demo/a.py", "a_15 = 15\n", "a_15 = 0\n")]
