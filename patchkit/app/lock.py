@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from patchkit.app.lock_remote import file_input
+from patchkit.app.lock_remote import file_input, pinned
 from patchkit.app.pristine import Pristine
 from patchkit.core.errors import ConfigError, ConflictError, UnreachableError
 from patchkit.core.identity import read_commit, same_commit
@@ -298,7 +298,7 @@ def _action(step: Step) -> dict[str, Any]:
         case ReplaceStep():
             return _plain(step.replace)
         case PipStep():
-            return _plain(step.pip)
+            return _plain(step.pip) | ({"requirements": list(pinned(step.pip))} if step.pip is not None else {})
         case FileStep():
             return _plain(step.file)
         case RunStep():

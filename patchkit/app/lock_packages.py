@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from patchkit.app.lock_remote import pinned
 from patchkit.core.errors import ConfigError, PatchkitError, UnreachableError
 from patchkit.core.lockfile import LockedInput, LockedPackage, LockedStep, LockedWheel, Unknown
 from patchkit.io.http import WrongContentError, redact
@@ -40,7 +41,7 @@ class PackagePins:
         What `old` has for the same requirement of the same index stays as it is.
         """
         assert pip.index is not None
-        requirements = [r for r in pip.requirements if isinstance(r, str)]
+        requirements = [r for r in pinned(pip) if isinstance(r, str)]
         if pip.hashes == "first-use" and keep is None:
             return (), None
         known = {}

@@ -12,8 +12,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from patchkit.io.http import Http
-    from patchkit.model.stack import RemoteFile
+    from patchkit.model.stack import Packages, RemoteFile
     from patchkit.sources.cache import Cache
+
+
+def pinned(pip: Packages) -> tuple[str | dict[str, str | None], ...]:
+    """The requirements as `NAME==VERSION`; one whose version is not known stays a name."""
+    return tuple(
+        r
+        if isinstance(r, str)
+        else {"name": r.name, "version": None}
+        if r.version is None
+        else f"{r.name}=={r.version}"
+        for r in pip.requirements
+    )
 
 
 def file_input(

@@ -81,6 +81,11 @@ def merged(record: Record, old: Record | None) -> Record:
     return pips.merged(record, old) if record["kind"] == "pip" else record
 
 
+def settled(record: Record) -> Record:
+    """`record` at the end of a run, without what only a roll-back of that run needs."""
+    return pips.settled(record) if record["kind"] == "pip" else record
+
+
 def perform(step: LockedStep, record: Record, site: Site, read_input: ReadInput) -> Done:
     """Carry the step out. Raises RefusedByMachineError or UnreachableError; it may then be done in part."""
     if step.kind == "pip":

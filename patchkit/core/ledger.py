@@ -3,6 +3,7 @@
     ledger.json   the stack's name, version and lock, its steps, each touched file before and after
     pristine/     the bytes of touched files before the first step, by sha256
     links/        touched files that have further hard links: one more link to the old inode
+    packages/     packages that pip replaced, each packed as a wheel
     log           one line a change of the target
     journal.json  only while a transaction runs, or after one was killed; *.tmp likewise
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 LEDGER = f"{LEDGER_DIR}/ledger.json"
+PACKAGES = f"{LEDGER_DIR}/packages"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +106,22 @@ class Ledger:
     def blobs(self) -> set[str]:
         """The sha256 of every pristine content that the ledger needs."""
         return {file.before.sha256 for file in self.files.values() if file.before is not None}
+
+    @property
+    def packages(self) -> set[str]:
+        """The file names of every replaced package that the ledger needs."""
+        entries = [
+            (name, entry)
+            for step in self.effects.values()
+            for name, entry in ((step.effect or {}).get("packages") or {}).items()
+        ]
+        versions = {(name, entry.get(key)) for name, entry in entries for key in ("before", "previous")}
+        return {kept_package(name, version) for name, version in versions if version is not None}
+
+
+def kept_package(name: str, version: str) -> str:
+    """The file name under which a replaced package is kept: a wheel's."""
+    return f"{name.replace('-', '_')}-{version.replace('-', '_')}-py3-none-any.whl"
 
 
 def render(ledger: Ledger) -> str:

@@ -18,7 +18,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from patchkit.core import runs
+from patchkit.core import keeping, runs
 from patchkit.core.errors import ConfigError, RefusedByMachineError, UnreachableError
 
 if TYPE_CHECKING:
@@ -180,7 +180,12 @@ def merged(record: dict[str, Any], old: dict[str, Any] | None) -> dict[str, Any]
     """`record` with what was there before patchkit ever installed these packages, and with known hashes."""
     known = old.get("packages", {}) if old is not None else {}
     packages: dict[str, Any] = {
-        name: {**entry, "before": known[name]["before"], "known": [known[name]["after"], known[name]["sha256"]]}
+        name: {
+            **entry,
+            "before": known[name]["before"],
+            "previous": entry["before"],
+            "known": [known[name]["after"], known[name]["sha256"]],
+        }
         if name in known
         else entry
         for name, entry in record["packages"].items()
@@ -290,6 +295,7 @@ def perform(
             shutil.rmtree(path, ignore_errors=True)
     hashes = look(step, record, site, read_input)
     missing = _missing(step.action, site)
+    _keep(site, {pin(r)[0] for r in missing})
     with _sources(step, read_input) as (folder, source):
         wanted = f"{folder}/requirements.txt"
         lines = [f"{r} {' '.join(f'--hash=sha256:{h}' for h in hashes[pin(r)[0]])}\n" for r in missing]
@@ -305,11 +311,43 @@ def perform(
         )
     moved = [_move(name, before.get(name), after[name]) for name in after if before.get(name) != after[name]]
     packages = {
-        name: {"before": entry["before"], "after": after.get(name), "sha256": hashes.get(name, entry["sha256"])}
+        name: {
+            "before": entry["before"],
+            "previous": entry.get("previous"),
+            "after": after.get(name),
+            "sha256": hashes.get(name, entry["sha256"]),
+        }
         for name, entry in record["packages"].items()
     }
     record = {**record, "state": "done", "packages": packages}
     return record, f"installed {', '.join(sorted(moved))}", ended.output
+
+
+def _keep(site: Site, names: set[str]) -> None:
+    """Keep the installed packages of these names: pip is about to replace them."""
+    for folder in _path_of(interpreter(site), site):
+        found = _in_folder(folder)
+        for name in names & found.keys():
+            version, info = found[name]
+            keeping.keep(site.path, name, version, info)
+        names = names - found.keys()
+
+
+def settled(record: dict[str, Any]) -> dict[str, Any]:
+    """`record` at the end of a run: what only a roll-back of it needs is forgotten."""
+    packages = {name: {**entry, "previous": None} for name, entry in record.get("packages", {}).items()}
+    return {**record, "packages": packages} if packages else record
+
+
+def _way_back(record: dict[str, Any], site: Site, name: str, old: str | None) -> list[str]:
+    """What pip is to do to bring back version `old` of a package (None: it was not there)."""
+    if old is None:
+        return ["uninstall", "--yes", name]
+    words, kept = ["install", "--no-deps", "--force-reinstall"], keeping.path_of(site.path, name, old)
+    if os.path.exists(kept):
+        return [*words, "--no-index", kept]
+    index = record["action"]["index"]
+    return [*words, "--only-binary", ":all:", *([] if index == "default" else ["--index-url", index]), f"{name}=={old}"]
 
 
 def undo(step_id: str, record: dict[str, Any], site: Site) -> str | None:
@@ -319,11 +357,7 @@ def undo(step_id: str, record: dict[str, Any], site: Site) -> str | None:
         old, now = entry["before"], there.get(name)
         if now == old:
             continue
-        words = ["uninstall", "--yes", name]
-        if old is not None:
-            index = record["action"]["index"]
-            source = [] if index == "default" else ["--index-url", index]
-            words = ["install", "--no-deps", "--force-reinstall", "--only-binary", ":all:", *source, f"{name}=={old}"]
+        words = _way_back(record, site, name, old)
         ended = runs.execute([python, "-m", "pip", *words], site, env=_ENV, timeout=_TIMEOUT)
         if installed(site).get(name) != old:
             was = "it was not there" if old is None else f"it was {old}"

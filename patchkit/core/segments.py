@@ -172,7 +172,7 @@ class _Run:
                 continue
             assert old.effect is not None
             state = effects.DONE if old.effect["state"] == effects.BEGUN else old.effect["state"]
-            record = {**old.effect, "action": step.action, "state": state}
+            record = {**effects.settled(old.effect), "action": step.action, "state": state}
             self.records[step.id] = replace(old, spec=step.spec, effect=record)
 
     def _prepare(self, pending: int | None) -> Prepared:
@@ -271,7 +271,7 @@ class _Run:
 
     def _roll_back(self) -> list[str]:
         assert self.now is not None
-        mine = tuple(replace(self.records[step_id], effect=record) for step_id, record in self.begun.items())
+        mine = tuple(self.records[step_id] for step_id in self.begun)
         old = () if self.first is None else self.first.steps
         base = self.first or replace(self.now, files={}, dirs_created=(), dirs_removed=())
         between = replace(base, steps=(*(s for s in old if s.id not in self.begun), *mine), complete=False)
@@ -280,10 +280,10 @@ class _Run:
         said = ["rolled back: every file of the stack is as it was before this run"]
         left: list[LedgerStep] = []
         for step in reversed(mine):
-            assert step.effect is not None
-            why = effects.undo(step.id, step.effect, self.site)
-            said.append(why or f"rolled back: step {step.id} ({step.effect['kind']})")
-            if why is not None and effects.irreversible(step.id, step.effect) is None:
+            record = self.begun[step.id]
+            why = effects.undo(step.id, record, self.site)
+            said.append(why or f"rolled back: step {step.id} ({record['kind']})")
+            if why is not None and effects.irreversible(step.id, record) is None:
                 left.insert(0, step)
         if left and self.first is None:
             self._put(replace(between, steps=tuple(left)), "a step could not be undone")

@@ -189,8 +189,29 @@ def test_what_is_installed_decides(machine: Machine) -> None:
     assert machine.version("kern") == "1.0"
 
 
-def test_an_absent_package_is_uninstalled_again(machine: Machine) -> None:
+def test_a_replaced_package_comes_back_without_its_index(machine: Machine, index: Index) -> None:
+    """Its very bytes, edits by hand included: it is kept, packed, beside the ledger until it is back."""
+    machine.pip("kern==1.0")
+    (machine.site / "kern.py").write_text("VERSION = '1.0 by hand'\n")
     machine.stack(pip_step("kern==2.0", hashes="first-use"))
+    assert machine.run("apply").code == 0
+    assert [p.name for p in (machine.site / ".patchkit/packages").iterdir()] == ["kern-1.0-py3-none-any.whl"]
+    index.add("kern", "3.0")
+    bad = {"id": "bad", "run": {"argv": ["false"]}, "reason": "a test"}
+    machine.stack(pip_step("kern==3.0", hashes="first-use"), bad, version=2)
+    assert "error: rolled back: step kern (pip)\n" in machine.run("apply").err
+    assert machine.version("kern") == "2.0"
+    index.close()
+    assert [p.name for p in (machine.site / ".patchkit/packages").iterdir()] == ["kern-1.0-py3-none-any.whl"]
+    assert machine.run("revert").code == 0
+    assert machine.version("kern") == "1.0 by hand"
+    assert not (machine.site / ".patchkit").exists()
+
+
+def test_an_absent_package_is_uninstalled_again(machine: Machine) -> None:
+    step = pip_step(hashes="first-use")
+    step["pip"]["requirements"] = [{"name": "kern", "version": "2.0"}]
+    machine.stack(step)
     assert machine.run("apply").code == 0
     assert machine.version("kern") == "2.0"
     assert (
