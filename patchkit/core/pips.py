@@ -141,14 +141,26 @@ def _missing(action: dict[str, Any], site: Site) -> list[str]:
 
 
 def _torn(action: dict[str, Any], site: Site) -> list[str]:
-    """The dist-info folders of the step's packages that pip had not finished: it writes RECORD last."""
-    names = {pin(requirement)[0] for requirement in action["requirements"]}
+    """The dist-info folders of the step's packages that pip had not finished: it writes RECORD last.
+    Another installer than pip may leave it out."""
+    wanted = dict(pin(requirement) for requirement in action["requirements"])
     return [
         path
         for folder in _path_of(interpreter(site), site)
-        for name, (_, path) in _in_folder(folder).items()
-        if name in names and not os.path.exists(f"{path}/RECORD")
+        for name, (version, path) in _in_folder(folder).items()
+        if name in wanted
+        and same_version(wanted[name], version)
+        and not os.path.exists(f"{path}/RECORD")
+        and _installer(path) in ("", "pip")
     ]
+
+
+def _installer(info: str) -> str:
+    try:
+        with open(f"{info}/INSTALLER", encoding="utf-8", errors="replace") as stream:
+            return stream.read().strip()
+    except FileNotFoundError:
+        return ""
 
 
 def moves_line(action: dict[str, Any], site: Site) -> str:
@@ -291,8 +303,7 @@ def perform(
     """Install what is missing, exactly; the record, a line for a person, and pip's output."""
     python, before = interpreter(site), installed(site)
     for path in _torn(step.action, site) if record["state"] == "begun" else []:
-        if not os.path.exists(f"{path}/INSTALLER"):
-            shutil.rmtree(path, ignore_errors=True)
+        shutil.rmtree(path)
     hashes = look(step, record, site, read_input)
     missing = _missing(step.action, site)
     _keep(site, {pin(r)[0] for r in missing})
@@ -352,6 +363,8 @@ def _way_back(record: dict[str, Any], site: Site, name: str, old: str | None) ->
 
 def undo(step_id: str, record: dict[str, Any], site: Site) -> str | None:
     """Bring every package back to the version that was there, or uninstall it; what is not back, or None."""
+    for path in _torn(record["action"], site) if record["state"] == "begun" else []:
+        shutil.rmtree(path)  # pip itself takes off nothing that is not whole
     python, there, problems = interpreter(site), installed(site), []
     for name, entry in record["packages"].items():
         old, now = entry["before"], there.get(name)

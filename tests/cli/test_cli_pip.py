@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 import zipfile
+from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from patchkit.core import pips
+from patchkit.core.site import Site
+from patchkit.core.transaction import Transaction, read_ledger
 
 from .conftest import COMMIT, Workbench, lines, unified
 
@@ -370,3 +373,33 @@ def test_an_upgrade_remembers_what_was_first(machine: Machine, index: Index) -> 
 )
 def test_versions(wanted: str, found: str | None, same: bool) -> None:
     assert pips.same_version(wanted, found) is same
+
+
+@pytest.mark.parametrize("then", ["apply", "revert"])
+def test_an_installation_that_was_torn_is_made_anew(machine: Machine, then: str) -> None:
+    """As after a kill inside pip: the old version is gone, the new one is not whole, the ledger says `begun`."""
+    machine.pip("kern==1.0")
+    machine.stack(machine.first(), pip_step("kern==2.0"))
+    assert machine.run("apply").code == 0
+    with Site(str(machine.site)) as site:
+        ledger = read_ledger(site)
+        assert ledger is not None
+        first, step = ledger.steps
+        begun = replace(step, effect={**(step.effect or {}), "state": "begun"})
+        Transaction(site).commit([], ledger, replace(ledger, steps=(first, begun), complete=False), "as if killed")
+    (machine.site / "kern-2.0.dist-info/RECORD").unlink()
+    (machine.site / "kern.py").unlink()
+    result = machine.run("verify")
+    assert (result.code, result.err) == (
+        4,
+        (
+            f"error: {machine.site}: an earlier run ended before its last step\n"
+            "hint: patchkit apply --image demo goes on with it, revert takes it off\n"
+        ),
+    )
+    if then == "apply":
+        assert machine.run("apply").code == 0
+        assert machine.version("kern") == "2.0"
+        assert machine.run("verify").code == 0
+    assert machine.run("revert").code == 0
+    assert machine.version("kern") == "1.0"
