@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,7 +42,7 @@ def make_bundle(project: Project, lock: Lock, steps: tuple[LockedStep, ...] | No
         "__main__.py": _MAIN,
         LOCK: Path(project.lock_file(lock.image.name)).read_bytes(),
         **{f"patchkit/{name}": data for name, data in _code().items()},
-        **{f"inputs/{s.input.sha256}": project.read_input(s) for s in carried if s.input is not None},
+        **{f"inputs/{s.input.sha256}": project.read_input(s) for s in _with_inputs(carried) if s.input is not None},
     }
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
@@ -51,6 +52,12 @@ def make_bundle(project: Project, lock: Lock, steps: tuple[LockedStep, ...] | No
             info.create_system = 3
             archive.writestr(info, members[name])
     return _SHEBANG + buffer.getvalue()
+
+
+def _with_inputs(steps: tuple[LockedStep, ...]) -> list[LockedStep]:
+    """The steps, one for each input: a step that carries wheels once for each of them, too."""
+    wheels = [(step, wheel) for step in steps for package in step.packages for wheel in package.wheels]
+    return [*steps, *(replace(step, input=wheel.input) for step, wheel in wheels)]
 
 
 def _code() -> dict[str, bytes]:

@@ -9,15 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from patchkit.app.lock_remote import file_input, pinned
 from patchkit.app.pristine import Pristine
 from patchkit.core.errors import ConfigError, ConflictError, UnreachableError
 from patchkit.core.identity import read_commit, same_commit
-from patchkit.core.judge import Judgement, judge_patch, judge_replace, sections_of
+from patchkit.core.judge import Judgement, judge_file, judge_patch, judge_replace, sections_of
 from patchkit.core.lockfile import (
     FileRef,
     Lock,
     LockedImage,
     LockedInput,
+    LockedPackage,
     LockedSource,
     LockedStep,
     Unknown,
@@ -27,7 +29,7 @@ from patchkit.core.lockfile import (
 )
 from patchkit.core.selection import FILE_KINDS
 from patchkit.core.tree import Overlay
-from patchkit.core.verdicts import Verdict
+from patchkit.core.verdicts import GOOD, Verdict
 from patchkit.model.load import load_image, load_stack, patch_file
 from patchkit.model.stack import CommitPatch, FileStep, PatchStep, PipStep, ReplaceStep, RunStep, Stack, Step, touches
 from patchkit.sources.cache import Cache
@@ -36,6 +38,7 @@ from patchkit.sources.commit import commit_patch, commit_url
 if TYPE_CHECKING:
     from patchkit.app.project import Project
     from patchkit.core.diffs import Section
+    from patchkit.core.operate import ReadInput
     from patchkit.model.image import Image
 
 
@@ -66,8 +69,9 @@ def lock_stack(
     old = _old_lock(project, name)
     specs = (source,) if source is not None else _release_specs(image)
     with Pristine(specs, site=image.site, platform=image.platform, cache=cache) as pristine:
-        resolver = _Resolver(project, stack, cache, pristine, old, vendor)
-        steps = _try_steps(stack, tuple(resolver.resolve(step) for step in stack.steps), pristine, resolver, image)
+        resolver = _Resolver(project, stack, image, cache, pristine, old, vendor)
+        whole = _has_all_sources(image) or (source is not None and os.path.isdir(source))
+        steps = _try_steps(tuple(resolver.resolve(step) for step in stack.steps), pristine, resolver, image, whole)
         lock = _assemble(project, image, stack, steps, pristine, source, old, amend)
         notes = (*resolver.notes, *_step_notes(steps))
         for path in {path for step in steps for path in step.before} | set(lock.support):
@@ -131,8 +135,16 @@ class _Resolver:
     """Turns the steps of the YAML into locked steps, inputs fetched and pinned, files not tried yet."""
 
     def __init__(
-        self, project: Project, stack: Stack, cache: Cache, pristine: Pristine, old: Lock | None, vendor: bool
+        self,
+        project: Project,
+        stack: Stack,
+        image: Image,
+        cache: Cache,
+        pristine: Pristine,
+        old: Lock | None,
+        vendor: bool,
     ) -> None:
+        self.image = image
         self.project, self.stack, self.cache = project, stack, cache
         self.pristine, self.old, self.vendor = pristine, old, vendor
         self.notes: list[str] = []
@@ -142,11 +154,18 @@ class _Resolver:
     def resolve(self, step: Step) -> LockedStep:
         unresolved = [Unknown(what=u.what, command=u.command) for u in self.stack.unresolved(step)]
         pinned: LockedInput | None = None
+        packages: tuple[LockedPackage, ...] = ()
         stage = "build"
         paths = touches(step)
         if isinstance(step, PatchStep):
             if not unresolved:
                 pinned = self._patch_input(step, unresolved)
+        elif isinstance(step, FileStep):
+            if not unresolved:
+                pinned = self._file_input(step, unresolved)
+        elif isinstance(step, PipStep):
+            if not unresolved:
+                packages = self._packages(step, unresolved)
         elif isinstance(step, RunStep) and step.run is not None:
             stage = step.run.stage
         return LockedStep(
@@ -159,6 +178,7 @@ class _Resolver:
             reason=step.reason or "",
             unresolved=tuple(unresolved),
             input=pinned,
+            packages=packages,
             touches=paths if isinstance(step, PatchStep | ReplaceStep | FileStep) else (),
             before={},
             after={},
@@ -190,7 +210,36 @@ class _Resolver:
                 hint="a commit never changes: find out who answers there before you go on",
             )
         kept = pin.path if pin is not None else None
-        return LockedInput(path=self._vendored(sha, data) if self.vendor else kept, url=url, sha256=digest)
+        return LockedInput(path=self._vendored(f"{sha}.patch", data) if self.vendor else kept, url=url, sha256=digest)
+
+    def _packages(self, step: PipStep, unresolved: list[Unknown]) -> tuple[LockedPackage, ...]:
+        from patchkit.app.lock_packages import PackagePins
+
+        assert step.pip is not None
+        pins = PackagePins(self.image, self.cache, self.pristine.traffic.open)
+        old = self.old.step(step.id) if self.old is not None else None
+        packages, unknown = pins.pin(step.pip, old, self._vendored if self.vendor else None)
+        unresolved += [unknown] if unknown is not None else []
+        return packages
+
+    def _file_input(self, step: FileStep, unresolved: list[Unknown]) -> LockedInput:
+        assert step.file is not None
+        old = self._old_pin(step.file.url or "")
+        kept = old.path if old is not None and old.sha256 == step.file.sha256 else None
+        pin, data, unknown = file_input(
+            step.id,
+            step.file,
+            self.cache,
+            image=self.stack.image,
+            at_hand=lambda pin: self._bytes_at_hand(dataclasses.replace(pin, path=kept)),
+            open_http=self.pristine.traffic.open,
+        )
+        if unknown is not None or data is None:
+            unresolved += [unknown] if unknown is not None else []
+            return pin
+        self.cache.add(data)
+        name = f"{pin.sha256[:16]}-{os.path.basename(step.file.path)}"
+        return dataclasses.replace(pin, path=self._vendored(name, data) if self.vendor else kept)
 
     def _old_pin(self, url: str) -> LockedInput | None:
         """What the old lock has for `url`."""
@@ -229,8 +278,8 @@ class _Resolver:
             unresolved.append(Unknown(what=what, command=command))
             return None
 
-    def _vendored(self, sha: str, data: bytes) -> str:
-        relative = f"patches/{self.stack.image}/vendor/{sha}.patch"
+    def _vendored(self, name: str, data: bytes) -> str:
+        relative = f"patches/{self.stack.image}/vendor/{name}"
         path = self.project.path(relative)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         _write_if_changed(path, data)
@@ -249,7 +298,7 @@ def _action(step: Step) -> dict[str, Any]:
         case ReplaceStep():
             return _plain(step.replace)
         case PipStep():
-            return _plain(step.pip)
+            return _plain(step.pip) | ({"requirements": list(pinned(step.pip))} if step.pip is not None else {})
         case FileStep():
             return _plain(step.file)
         case RunStep():
@@ -267,9 +316,12 @@ def _plain(value: Any) -> dict[str, Any]:
 
 
 def _try_steps(
-    stack: Stack, steps: tuple[LockedStep, ...], pristine: Pristine, resolver: _Resolver, image: Image
+    steps: tuple[LockedStep, ...], pristine: Pristine, resolver: _Resolver, image: Image, whole: bool
 ) -> tuple[LockedStep, ...]:
-    """Every resolved step tried in order on the pristine files, with its files before and after."""
+    """Every resolved step tried in order on the pristine files, with its files before and after.
+
+    `whole`: the sources hold all of the image's files, so that one they do not hold is not there.
+    """
     overlay = Overlay(pristine)
     done: list[LockedStep] = []
     failures: list[str] = []
@@ -280,10 +332,18 @@ def _try_steps(
         sections = sections_of(untried, resolver.read_input) if untried.kind == "patch" else ()
         paths = _paths(untried, sections)
         step = dataclasses.replace(untried, touches=paths)
-        if any(earlier.unresolved and earlier.shares_files(step) for earlier in done):
+        if any(not e.after and e.shares_files(step) for e in done):
             done.append(step)  # what it starts from is not known
             continue
-        judgement = _judge(step, sections, overlay)
+        if step.kind == "file" and not whole and overlay.read(paths[0]) is None:
+            done.append(step)  # whether the image holds such a file is seen on the image
+            continue
+        judgement = _judge(step, sections, overlay, resolver.read_input)
+        maker = next((earlier.id for earlier in done if earlier.kind not in FILE_KINDS), None)
+        if maker is not None and judgement.verdict not in GOOD:
+            resolver.notes.append(f"step {step.id}: not tried: {judgement.verdict.value} without what {maker} makes")
+            done.append(step)
+            continue
         if judgement.verdict is Verdict.MISSING and not _has_all_sources(image):
             resolver.notes.append(f"step {step.id}: not tried: no source at hand holds {', '.join(paths)}")
             done.append(step)
@@ -294,15 +354,17 @@ def _try_steps(
             continue
         done.append(_with_files(step, paths, judgement, overlay))
     if failures:
-        raise ConflictError(*failures, hint=f"mend the patch, then: patchkit lock --image {stack.image}")
+        raise ConflictError(*failures, hint=f"mend the patch, then: patchkit lock --image {image.name}")
     return tuple(done)
 
 
-def _judge(step: LockedStep, sections: tuple[Section, ...], tree: Overlay) -> Judgement:
+def _judge(step: LockedStep, sections: tuple[Section, ...], tree: Overlay, read_input: ReadInput) -> Judgement:
     """As `judge`, but on a tree that is pristine by definition: a step whose old and new text both
     fit is taken as not applied where its line numbers say so exactly."""
     if step.kind == "replace":
         return judge_replace(step.action, tree, same_tree=True)
+    if step.kind == "file":
+        return judge_file(step, tree, read_input)
     judgement = judge_patch(sections, tree)
     if judgement.verdict is Verdict.CONFLICT:
         forced = judge_patch(sections, tree, same_tree=True)
@@ -312,7 +374,7 @@ def _judge(step: LockedStep, sections: tuple[Section, ...], tree: Overlay) -> Ju
 
 
 def _paths(step: LockedStep, sections: tuple[Section, ...]) -> tuple[str, ...]:
-    if step.kind == "replace":
+    if step.kind in ("replace", "file"):
         return (step.action["path"],)
     return tuple(dict.fromkeys(path for section in sections for path in section.paths))
 
@@ -396,6 +458,8 @@ def _is_exact(image: Image, source: str | None, found: str) -> bool:
 def _inputs(project: Project, name: str, steps: tuple[LockedStep, ...]) -> dict[str, str]:
     paths = {f"images/{name}.yaml", f"patches/{name}/stack.yaml"}
     paths |= {step.input.path for step in steps if step.input is not None and step.input.path is not None}
+    wheels = [wheel for step in steps for package in step.packages for wheel in package.wheels]
+    paths |= {wheel.input.path for wheel in wheels if wheel.input.path is not None}
     return {path: hashlib.sha256(Path(project.path(path)).read_bytes()).hexdigest() for path in sorted(paths)}
 
 

@@ -35,12 +35,15 @@ def run(args: Namespace) -> int:
     from patchkit.app.target import open_target
     from patchkit.cli.output import emit
     from patchkit.core import operate
+    from patchkit.core.roots import is_machine
     from patchkit.io.progress import working
 
     project = projects.find(args.folder)
     lock = project.lock(project.resolve(args.image))
     request = shared.request(lock, project.read_input, args)
-    operate.check_request(request)  # before a managed root is made for it
+    runs = any(operate.is_active(step, request.stage) for step in lock.steps)
+    machine = runs and is_machine(lock, shared.choice(args))
+    operate.check_request(request, is_machine=machine)  # before a managed root is made for it
     with (
         working(f"apply {lock.image.name}"),
         open_target(project, lock, shared.choice(args), create=True) as (target, notes),

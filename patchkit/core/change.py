@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from patchkit.core import files
@@ -15,7 +15,7 @@ from patchkit.core.ledger import Kept, Ledger, LedgerFile, LedgerStep
 from patchkit.core.lockfile import Lock, LockedStep, pristine_refs
 from patchkit.core.operate import Request, Target, is_taken, standing_notes
 from patchkit.core.paths import parents
-from patchkit.core.plan import Plan, make_plan
+from patchkit.core.plan import Plan, PlannedStep, make_plan
 from patchkit.core.selection import FILE_KINDS
 from patchkit.core.transaction import Transaction, read_pristine
 from patchkit.core.tree import LINK, FileState, Overlay, Tree, UnreadableError
@@ -47,33 +47,71 @@ def carry_out(
 ) -> Report:
     """Plan `steps` from the pristine files and bring the target there. The target is locked, whole,
     and without drift. `report` is the head to fill in."""
-    pristine = pristine_view(target.site, ledger)
-    pinned = is_pinned(steps, pristine)
+    held = Held(first=ledger, now=ledger, records=ledger.effects if ledger is not None else {})
+    made = prepare(request, target, steps, report, held)
+    if made.ledger is None:
+        return made.report
+    if request.dry_run:
+        return replace(made.report, outcome=Outcome.PLANNED)
+    transaction.commit(made.operations, ledger, made.ledger, log_text(made.ledger))
+    return replace(made.report, outcome=Outcome.APPLIED if ledger is None else Outcome.UPGRADED)
+
+
+def log_text(ledger: Ledger) -> str:
+    """The log's line about a ledger that is about to be put in place."""
+    whole = "applied" if ledger.complete else "partly applied"
+    return (
+        f"{whole} {ledger.image} version {ledger.version} lock {ledger.lock}: {', '.join(s.id for s in ledger.steps)}"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What a target holds while it is changed: the ledger before the run and now, the records of steps
+    that do more than change files, what is planned for them, and how many of the steps the lock's
+    hashes speak about (None: all). `complete`: nothing comes after this change."""
+
+    first: Ledger | None
+    now: Ledger | None
+    records: dict[str, LedgerStep]
+    effects: dict[str, PlannedStep] = field(default_factory=dict)
+    bound: int | None = None
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A change ready to be committed; `ledger` is None where the report's `error` says why there is none."""
+
+    report: Report
+    ledger: Ledger | None = None
+    operations: list[Operation] = field(default_factory=list)
+
+
+def prepare(request: Request, target: Target, steps: tuple[LockedStep, ...], report: Report, held: Held) -> Prepared:
+    """Plan `steps` from the pristine files, and all that leads there. Nothing is changed."""
+    pristine = pristine_view(target.site, held.now)
+    pinned = is_pinned(steps[: held.bound], pristine)
     if not pinned and _must_be_pinned(request.lock, target, report):
-        return _not_the_images_files(steps, pristine, report)
-    held = {step.id for step in ledger.steps} if ledger is not None else set()
-    plan = make_plan(steps, pristine, request.read_input, stage=request.stage, held=held)
-    report = with_plan(report, plan, ledger)
+        return Prepared(report=_not_the_images_files(steps[: held.bound], pristine, report))
+    ids = {step.id for step in held.first.steps} if held.first is not None else set()
+    plan = make_plan(steps, pristine, request.read_input, stage=request.stage, held=ids, effects=held.effects)
+    report = with_plan(report, plan, held.first)
     if not plan.fits:
         bad = [planned for planned in plan.steps if planned.verdict not in GOOD]
         problems = [f"step {p.step.id}: {p.verdict.value}" + "".join(f"\n{line}" for line in p.detail) for p in bad]
         hint = "mend the patch for these files, then: patchkit lock"
-        return replace(report, outcome=Outcome.REFUSED, error=ConflictError(*problems, hint=hint))
+        return Prepared(report=replace(report, outcome=Outcome.REFUSED, error=ConflictError(*problems, hint=hint)))
     broken, notes = _compile(plan, pristine)
     if broken:
-        return _does_not_compile(report, plan, broken)
-    new, operations = _new_ledger(request, target, plan, ledger, pristine, report, pinned)
+        return Prepared(report=_does_not_compile(report, plan, broken))
+    new, operations = _new_ledger(request, target, plan, held, pristine, report, pinned)
     notes = (*report.notes, *standing_notes(new, report), *notes, *_hard_links(target.site, operations))
-    report = replace(report, notes=notes)
-    if request.dry_run:
-        return replace(report, outcome=Outcome.PLANNED)
-    log = f"applied {new.image} version {new.version} lock {new.lock}: {', '.join(s.id for s in new.steps)}"
-    transaction.commit(operations, ledger, new, log)
-    return replace(report, outcome=Outcome.APPLIED if ledger is None else Outcome.UPGRADED)
+    return Prepared(report=replace(report, notes=notes), ledger=new, operations=operations)
 
 
-def take_off(target: Target, transaction: Transaction, ledger: Ledger) -> None:
-    """Restore every file of the ledger and remove the ledger."""
+def take_off(target: Target, transaction: Transaction, ledger: Ledger, then: Ledger | None = None) -> None:
+    """Restore every file of the ledger and put `then` in its place (None: no ledger)."""
     site = target.site
     operations = []
     problems = []
@@ -90,7 +128,7 @@ def take_off(target: Target, transaction: Transaction, ledger: Ledger) -> None:
         raise DriftError(
             *problems, hint="patchkit gives up files, nothing else: move it away by hand, then run it again"
         )
-    transaction.commit(operations, ledger, None, "")
+    transaction.commit(operations, ledger, then, "" if then is None else "the files were put back")
 
 
 def standing(tree: Tree, path: str) -> FileState | None:
@@ -139,6 +177,7 @@ def _not_the_images_files(steps: tuple[LockedStep, ...], pristine: Tree, report:
         elif ref is not None and state is not None and not ref.holds(state):
             wrong[path] = f"expected sha256 {ref.sha256[:12]}…, found {state.sha256[:12]}…"
     touched = {step.id: [p for p in step.before if p in wrong] for step in steps}
+    touched = {step.id: touched.get(step.id, []) for step in report.steps}
     reported = tuple(
         replace(
             step,
@@ -160,11 +199,18 @@ def with_plan(report: Report, plan: Plan, ledger: Ledger | None) -> Report:
     planned = {p.step.id: p for p in plan.steps}
     steps = []
     for step in report.steps:
-        p = planned[step.id]
-        same = held.get(step.id) == p.step.spec and p.verdict in (Verdict.APPLIES, Verdict.OFFSET)
+        p = planned.get(step.id)
+        if p is None:
+            steps.append(step)
+            continue
+        same = (
+            p.step.kind in FILE_KINDS
+            and held.get(step.id) == p.step.spec
+            and p.verdict in (Verdict.APPLIES, Verdict.OFFSET)
+        )
         steps.append(replace(step, verdict=Verdict.APPLIED if same else p.verdict, changes=p.changes, detail=p.detail))
     notes = report.notes
-    gone = [step_id for step_id in held if step_id not in planned]
+    gone = [step_id for step_id in held if step_id not in {step.id for step in report.steps}]
     if gone:
         notes = (*notes, f"no longer among the steps, its files are put back: {', '.join(gone)}")
     return replace(report, steps=tuple(steps), notes=notes)
@@ -226,13 +272,13 @@ def _new_ledger(
     request: Request,
     target: Target,
     plan: Plan,
-    old: Ledger | None,
+    held: Held,
     pristine: Overlay,
     report: Report,
     pinned: bool,
 ) -> tuple[Ledger, list[Operation]]:
     """The ledger after the change, and the operations that lead there from what is on disk."""
-    site = target.site
+    site, old = target.site, held.now
     touched: dict[str, LedgerFile] = {}
     operations: list[Operation] = []
     sources = sources_of(plan)
@@ -254,16 +300,26 @@ def _new_ledger(
         lock=request.lock.digest,
         stand_in=report.stand_in,
         pinned=pinned,
-        steps=tuple(
-            LedgerStep(id=p.step.id, spec=p.step.spec, upstream=p.verdict is Verdict.UPSTREAM, changes=p.changes)
-            for p in plan.steps
-            if p.step.kind in FILE_KINDS and p.verdict is not Verdict.DEFERRED
-        ),
+        steps=_ledger_steps(plan, held),
+        complete=held.complete,
         files=touched,
         dirs_created=old.dirs_created if old is not None else (),
         dirs_removed=old.dirs_removed if old is not None else (),
     )
     return new, operations
+
+
+def _ledger_steps(plan: Plan, held: Held) -> tuple[LedgerStep, ...]:
+    """The planned steps that change files, with the records of the others in their places, or last."""
+    records = dict(held.records)
+    steps = []
+    for p in plan.steps:
+        if p.step.id in records:
+            steps.append(records.pop(p.step.id))
+        elif p.step.kind in FILE_KINDS and p.verdict is not Verdict.DEFERRED:
+            upstream = p.verdict is Verdict.UPSTREAM
+            steps.append(LedgerStep(id=p.step.id, spec=p.step.spec, upstream=upstream, changes=p.changes))
+    return (*steps, *records.values())
 
 
 def sources_of(plan: Plan) -> dict[str, str]:

@@ -21,7 +21,7 @@ from patchkit.core.operate import (
 )
 from patchkit.core.plan import make_plan
 from patchkit.core.render_diff import render_diff
-from patchkit.core.selection import require_resolved, select
+from patchkit.core.selection import FILE_KINDS, require_resolved, select
 from patchkit.core.transaction import locked, read_ledger
 from patchkit.core.tree import UnreadableError
 from patchkit.core.verdicts import GOOD, Outcome
@@ -45,7 +45,12 @@ def _status(request: Request, target: Target) -> Report:
     ledger = read_ledger(target.site)
     stand_in = check_identity(lock, target, ledger)
     report = base_report("status", lock, target, stand_in, lock.steps)
-    plan = make_plan(lock.steps, pristine_view(target.site, ledger), request.read_input)
+    effects = None
+    if any(step.kind not in FILE_KINDS for step in lock.steps):
+        from patchkit.core.segments import judged
+
+        effects = judged(lock.steps, target, ledger)
+    plan = make_plan(lock.steps, pristine_view(target.site, ledger), request.read_input, effects=effects)
     report = with_plan(report, plan, ledger)
     if ledger is None:
         return replace(report, outcome=Outcome.REPORTED, notes=_unapplied_notes(lock, target, stand_in))
@@ -53,6 +58,8 @@ def _status(request: Request, target: Target) -> Report:
     if drifted:
         report = replace(drift_report(report, ledger, drifted), error=None)
     notes = (*report.notes, *standing_notes(ledger, report))
+    if not ledger.complete:
+        notes = (*notes, "an earlier run ended before its last step; patchkit apply goes on with it")
     if ledger.lock != lock.digest:
         notes = (*notes, f"applied is stack version {ledger.version}; patchkit apply brings version {lock.version}")
     return replace(report, outcome=Outcome.REPORTED, stand_in=ledger.stand_in, notes=notes)

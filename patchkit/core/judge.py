@@ -46,7 +46,7 @@ class Judgement:
 
 
 def judge(step: LockedStep, tree: Tree, read_input: ReadInput) -> Judgement:
-    """Try `step` (a resolved `patch` or `replace`) on `tree`.
+    """Try `step` (a resolved `patch`, `replace` or `file`) on `tree`.
 
     Raises ConfigError where the step's input is no diff, or where the lock's hashes say that the
     step fits and its text says otherwise.
@@ -57,6 +57,8 @@ def judge(step: LockedStep, tree: Tree, read_input: ReadInput) -> Judgement:
         return Judgement(verdict=Verdict.UPSTREAM, changes=step.changes, detail=detail)
     if step.kind == "replace":
         judgement = judge_replace(step.action, tree, same_tree=pinned is Verdict.APPLIES)
+    elif step.kind == "file":
+        judgement = judge_file(step, tree, read_input)
     else:
         judgement = judge_patch(sections_of(step, read_input), tree, same_tree=pinned is Verdict.APPLIES)
     if pinned is Verdict.APPLIES:
@@ -286,3 +288,27 @@ def judge_replace(action: dict[str, Any], tree: Tree, *, same_tree: bool = False
     times = f"found it {counted.todo} times and its replacement {counted.done} times"
     detail = (f"{path}: expected the text exactly {count} times, {times}",)
     return Judgement(verdict=verdict, changes=changes, detail=detail)
+
+
+def judge_file(step: LockedStep, tree: Tree, read_input: ReadInput) -> Judgement:
+    """Try to put a whole file in place. Its own bytes with its executable bit are in the tree already
+    (`upstream`); other bytes are replaced; nothing but a regular file is."""
+    path, mode = step.action["path"], int(step.action["mode"], 8)
+    assert step.input is not None
+    added = (FileChange(path=path, change=Change.ADDED),)
+    try:
+        state = tree.read(path)
+    except UnreadableError as error:
+        return Judgement(verdict=Verdict.CONFLICT, changes=added, detail=(f"{path}: {error}",))
+    if state is None:
+        made = FileState(mode=mode, data=read_input(step))
+        return Judgement(verdict=Verdict.APPLIES, changes=added, writes={path: made})
+    if state.kind != REGULAR:
+        detail = (f"{path}: expected a regular file, found a symbolic link",)
+        return Judgement(verdict=Verdict.CONFLICT, changes=added, detail=detail)
+    same = state.sha256 == step.input.sha256
+    changes = (FileChange(path=path, change=Change.MODE if same else Change.MODIFIED),)
+    if same and state.mode & 0o100 == mode & 0o100:
+        return Judgement(verdict=Verdict.UPSTREAM, changes=changes, detail=("the file is in the tree already",))
+    made = FileState(mode=mode, data=read_input(step))
+    return Judgement(verdict=Verdict.APPLIES, changes=changes, writes={path: made})

@@ -3,6 +3,7 @@
     ledger.json   the stack's name, version and lock, its steps, each touched file before and after
     pristine/     the bytes of touched files before the first step, by sha256
     links/        touched files that have further hard links: one more link to the old inode
+    packages/     packages that pip replaced, each packed as a wheel
     log           one line a change of the target
     journal.json  only while a transaction runs, or after one was killed; *.tmp likewise
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 LEDGER = f"{LEDGER_DIR}/ledger.json"
+PACKAGES = f"{LEDGER_DIR}/packages"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,12 +60,14 @@ class LedgerFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerStep:
-    """One applied step; `spec` is the digest of what it does, `upstream` means it changed nothing."""
+    """One applied step; `spec` is the digest of what it does, `upstream` means it changed nothing;
+    `effect` is the record of a step that did more than change files (`patchkit.core.effects`)."""
 
     id: str
     spec: str
     upstream: bool
     changes: tuple[FileChange, ...]
+    effect: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +83,8 @@ class KeptDir:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
     """What was applied to a target. `lock` is the lock's digest; `pinned` says that the files were
-    the ones the lock was made from; `dirs_created` and `dirs_removed` are undone by a revert."""
+    the ones the lock was made from; `dirs_created` and `dirs_removed` are undone by a revert;
+    `complete` is False while a run that has more than one part is between two of them."""
 
     image: str
     version: int
@@ -90,11 +95,33 @@ class Ledger:
     files: dict[str, LedgerFile]
     dirs_created: tuple[str, ...] = ()
     dirs_removed: tuple[KeptDir, ...] = ()
+    complete: bool = True
+
+    @property
+    def effects(self) -> dict[str, LedgerStep]:
+        """The steps that did more than change files, by id."""
+        return {step.id: step for step in self.steps if step.effect is not None}
 
     @property
     def blobs(self) -> set[str]:
         """The sha256 of every pristine content that the ledger needs."""
         return {file.before.sha256 for file in self.files.values() if file.before is not None}
+
+    @property
+    def packages(self) -> set[str]:
+        """The file names of every replaced package that the ledger needs."""
+        entries = [
+            (name, entry)
+            for step in self.effects.values()
+            for name, entry in ((step.effect or {}).get("packages") or {}).items()
+        ]
+        versions = {(name, entry.get(key)) for name, entry in entries for key in ("before", "previous")}
+        return {kept_package(name, version) for name, version in versions if version is not None}
+
+
+def kept_package(name: str, version: str) -> str:
+    """The file name under which a replaced package is kept: a wheel's."""
+    return f"{name.replace('-', '_')}-{version.replace('-', '_')}-py3-none-any.whl"
 
 
 def render(ledger: Ledger) -> str:
@@ -106,12 +133,14 @@ def render(ledger: Ledger) -> str:
             "stack": {"version": ledger.version, "lock": ledger.lock},
             "stand_in": ledger.stand_in,
             "pinned": ledger.pinned,
+            "complete": ledger.complete,
             "steps": [
                 {
                     "id": step.id,
                     "spec": step.spec,
                     "upstream": step.upstream,
                     "changes": [{"path": c.path, "change": c.change.value, "source": c.source} for c in step.changes],
+                    **({} if step.effect is None else {"effect": step.effect}),
                 }
                 for step in ledger.steps
             ],
@@ -178,6 +207,7 @@ def _ledger_in(document: dict[str, Any]) -> Ledger:
         files={safe(path): _file_in(file) for path, file in document["files"].items()},
         dirs_created=tuple(safe(path) for path in want_texts(document["dirs_created"])),
         dirs_removed=tuple(_dir_in(directory) for directory in want(list, document["dirs_removed"])),
+        complete=want(bool, document.get("complete", True)),
     )
 
 
@@ -187,6 +217,7 @@ def _step_in(step: dict[str, Any]) -> LedgerStep:
         spec=want(str, step["spec"]),
         upstream=want(bool, step["upstream"]),
         changes=tuple(change_in(change) for change in want(list, step["changes"])),
+        effect=want(dict, step["effect"]) if "effect" in step else None,
     )
 
 

@@ -64,11 +64,28 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockedInput:
-    """The bytes of a patch: `path` below the project, or else `url` with the bytes in the cache."""
+    """The bytes of a patch or a whole file: `path` below the project, or else `url` with the bytes in the cache."""
 
     path: str | None
     url: str | None
     sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockedWheel:
+    """A package's file that the project carries: its name, and its bytes."""
+
+    name: str
+    input: LockedInput
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockedPackage:
+    """A pinned requirement: the sha256 of every file that may be installed, and those that are carried."""
+
+    requirement: str
+    hashes: tuple[str, ...]
+    wheels: tuple[LockedWheel, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +103,7 @@ class LockedStep:
     reason: str = ""
     unresolved: tuple[Unknown, ...] = ()
     input: LockedInput | None = None
+    packages: tuple[LockedPackage, ...] = ()
     touches: tuple[str, ...] | None = ()
     changes: tuple[FileChange, ...] = ()
     before: dict[str, FileRef | None]
@@ -95,7 +113,10 @@ class LockedStep:
     def spec(self) -> str:
         """The digest of what the step does: equal specs make equal bytes from equal files."""
         content = self.input.sha256 if self.input is not None else None
-        return digest_of({"kind": self.kind, "action": self.action, "stage": self.stage, "content": content})
+        does: dict[str, Any] = {"kind": self.kind, "action": self.action, "stage": self.stage, "content": content}
+        if self.packages:
+            does["packages"] = [[package.requirement, list(package.hashes)] for package in self.packages]
+        return digest_of(does)
 
     def shares_files(self, other: LockedStep) -> bool:
         """Whether the two steps may touch one file (unknown paths may be any)."""
@@ -216,12 +237,39 @@ def _step_out(step: LockedStep) -> dict[str, Any]:
         "upstream": list(step.upstream),
         "reason": step.reason,
         "unresolved": [{"what": u.what, "command": u.command} for u in step.unresolved],
-        "input": step.input and {"path": step.input.path, "url": step.input.url, "sha256": step.input.sha256},
+        "input": _input_out(step.input),
+        **({"packages": [_package_out(package) for package in step.packages]} if step.packages else {}),
         "touches": None if step.touches is None else list(step.touches),
         "changes": [{"path": c.path, "change": c.change.value, "source": c.source} for c in step.changes],
         "before": _refs_out(step.before),
         "after": _refs_out(step.after),
     }
+
+
+def _input_out(pinned: LockedInput | None) -> dict[str, Any] | None:
+    return None if pinned is None else {"path": pinned.path, "url": pinned.url, "sha256": pinned.sha256}
+
+
+def _package_out(package: LockedPackage) -> dict[str, Any]:
+    return {
+        "requirement": package.requirement,
+        "hashes": list(package.hashes),
+        "wheels": [{"name": wheel.name, "input": _input_out(wheel.input)} for wheel in package.wheels],
+    }
+
+
+def _package_in(data: dict[str, Any]) -> LockedPackage:
+    wheels = []
+    for wheel in want(list, data["wheels"]):
+        pinned, name = _input_in(wheel["input"]), _safe(wheel["name"])
+        if pinned is None or "/" in name:
+            raise ValueError(f"expected the plain name of a wheel and its bytes, found {name!r}")
+        wheels.append(LockedWheel(name=name, input=pinned))
+    return LockedPackage(
+        requirement=want(str, data["requirement"]),
+        hashes=tuple(want_sha256(digest) for digest in want(list, data["hashes"])),
+        wheels=tuple(wheels),
+    )
 
 
 def parse(text: bytes, name: str) -> Lock:
@@ -314,6 +362,7 @@ def _step_in(step: dict[str, Any]) -> LockedStep:
             for fact in want(list, step["unresolved"])
         ),
         input=_input_in(step["input"]),
+        packages=tuple(_package_in(package) for package in want(list, step.get("packages", []))),
         touches=None if touches is None else tuple(_safe(path.rstrip("/")) and path for path in want_texts(touches)),
         changes=tuple(change_in(change) for change in want(list, step["changes"])),
         before=_refs_in(step["before"]),
@@ -337,7 +386,43 @@ def _action_in(step: dict[str, Any]) -> dict[str, Any]:
         want(str, action["with"]).encode("utf-8")
         if not want(str, action["find"]).encode("utf-8"):
             raise ValueError("expected a text to find, found none")
+    elif step["kind"] == "file":
+        _safe(action["path"])
+        want_mode(action["mode"])
+        if step["input"] is None or want_sha256(action["sha256"]) != step["input"]["sha256"]:
+            raise ValueError("expected an input with the sha256 that the step states")
+    elif step["kind"] == "run":
+        _check_command(action)
+    elif step["kind"] == "pip":
+        _check_packages(action)
     return action
+
+
+def _check_packages(action: dict[str, Any]) -> None:
+    want(str, action["index"])
+    want(str, action["hashes"])
+    if any("==" not in text or text.startswith("-") for text in want_texts(action["requirements"])):
+        raise ValueError("expected requirements pinned with ==")
+
+
+def _check_command(action: dict[str, Any]) -> None:
+    commands = [action["argv"], action["revert"]]
+    for question in (action["unless"], action["check"]):
+        if question is not None:
+            commands.append(want(dict, question)["argv"])
+            if question["argv"] is None:
+                _safe(question["path"])
+            if question["sha256"] is not None:
+                want_sha256(question["sha256"])
+    for command in commands:
+        if command is not None and not want_texts(command):
+            raise ValueError("expected a command, found an empty list")
+    want(list, action["argv"])
+    if action["creates"] is not None:
+        _safe(action["creates"])
+    want_texts(action["needs"])
+    if want(int, action["timeout"]) < 1 or any(len(want_texts(pair)) != 2 for pair in want(list, action["env"])):
+        raise ValueError("expected a timeout in seconds, and pairs of names and values in `env`")
 
 
 def _input_in(data: dict[str, Any] | None) -> LockedInput | None:

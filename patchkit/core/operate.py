@@ -27,12 +27,14 @@ ReadInput = Callable[[LockedStep], bytes]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """A tree to work on. `managed`: patchkit made it itself from the lock's sources, so that its
-    identity is known; `stand_in_meant`: the person said that another release is meant."""
+    identity is known; `stand_in_meant`: the person said that another release is meant; `is_machine`:
+    its root is `/`, so that steps can be run on it."""
 
     site: Site
     label: str
     managed: bool = False
     stand_in_meant: bool = False
+    is_machine: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +55,7 @@ def apply(request: Request, target: Target) -> Report:
     Returns the report; its `error` is set for a conflict or drift, and nothing is changed then.
     Raises every other PatchkitError (configuration, identity, busy, the machine's refusal).
     """
-    steps = check_request(request)
+    steps = check_request(request, is_machine=target.is_machine)
     with locked(target.site):
         transaction = Transaction(target.site)
         if request.dry_run:
@@ -72,26 +74,37 @@ def apply(request: Request, target: Target) -> Report:
             drifted = drift(target, ledger)
             if drifted:
                 return drift_report(report, ledger, drifted)
-            if _is_current(ledger, request.lock, steps, request.stage):
+            if _is_current(ledger, request, steps, target):
                 return _unchanged(report, ledger)
-        from patchkit.core.change import carry_out  # the no-op above needs none of it
+        if target.is_machine and (
+            any(is_active(step, request.stage) for step in steps) or (ledger is not None and ledger.effects)
+        ):
+            from patchkit.core.segments import carry_out
+        else:
+            from patchkit.core.change import carry_out  # the no-op above needs none of it
 
         return carry_out(request, target, transaction, steps, ledger, report)
 
 
-def check_request(request: Request) -> tuple[LockedStep, ...]:
+def check_request(request: Request, *, is_machine: bool) -> tuple[LockedStep, ...]:
     """The steps that `request` means, if they can be applied at all. Raises ConfigError for unknown
     or unresolved steps and a selection that is not closed, RefusedByMachineError for steps that
-    need a running machine."""
+    need a running machine where the target is none."""
     steps = select(request.lock, request.only)
     require_resolved(request.lock, steps)
-    _require_runnable(steps, request.stage)
+    if not is_machine:
+        _require_runnable(steps, request.stage)
     return steps
+
+
+def is_active(step: LockedStep, stage: str | None) -> bool:
+    """Whether `step` does more than change files and is of a stage that is meant now."""
+    return step.kind not in FILE_KINDS and stage in (None, step.stage)
 
 
 def _require_runnable(steps: tuple[LockedStep, ...], stage: str | None) -> None:
     """Refuse the steps that a plain directory cannot run, before anything is touched."""
-    now = [step for step in steps if step.kind not in FILE_KINDS and stage in (None, step.stage)]
+    now = [step for step in steps if is_active(step, stage)]
     if not now:
         return
     rest = [step.id for step in steps if step.kind in FILE_KINDS]
@@ -219,10 +232,20 @@ def drift_report(report: Report, ledger: Ledger, drifted: dict[str, str]) -> Rep
     return replace(report, outcome=Outcome.REFUSED, steps=steps, error=error)
 
 
-def _is_current(ledger: Ledger, lock: Lock, steps: tuple[LockedStep, ...], stage: str | None) -> bool:
-    held = [step.id for step in ledger.steps]
-    meant = [s.id for s in steps if s.kind in FILE_KINDS and (stage in (None, s.stage) or s.id in held)]
-    return ledger.lock == lock.digest and held == meant
+def _is_current(ledger: Ledger, request: Request, steps: tuple[LockedStep, ...], target: Target) -> bool:
+    stage, held = request.stage, [step.id for step in ledger.steps]
+    meant = [
+        s.id
+        for s in steps
+        if (stage in (None, s.stage) and (s.kind in FILE_KINDS or target.is_machine)) or s.id in held
+    ]
+    if not ledger.complete or ledger.lock != request.lock.digest or held != meant:
+        return False
+    if target.is_machine and any(is_active(step, stage) for step in steps):
+        from patchkit.core.segments import all_done
+
+        return all_done(steps, target, ledger, stage)
+    return True
 
 
 def _unchanged(report: Report, ledger: Ledger) -> Report:
@@ -282,6 +305,10 @@ def revert(image: str, target: Target, *, force: bool = False) -> Report:
         drifted = drift(target, ledger)
         if drifted and not force:
             return _refused_revert(report, ledger, drifted)
+        if ledger.effects:
+            from patchkit.core.segments import take_all_off
+
+            return take_all_off(target, transaction, ledger, report, force=force)
         from patchkit.core.change import take_off
 
         take_off(target, transaction, ledger)
@@ -340,6 +367,19 @@ def _verify(lock: Lock, target: Target, steps: tuple[LockedStep, ...], ledger: L
     for kept in {file.before for file in ledger.files.values() if file.before is not None}:
         read_pristine(target.site, kept)
     report = _unchanged(report, ledger)
+    if not ledger.complete:
+        error = DriftError(
+            f"{target.label}: an earlier run ended before its last step",
+            hint=f"patchkit apply --image {lock.image.name} goes on with it, revert takes it off",
+        )
+        return replace(report, outcome=Outcome.DRIFTED, error=error)
+    if ledger.effects and target.is_machine:
+        from patchkit.core.segments import broken_effects
+
+        broken = broken_effects(target, ledger)
+        if broken:
+            error = DriftError(*broken, hint=f"carry it out again: patchkit apply --image {lock.image.name}")
+            return replace(report, outcome=Outcome.DRIFTED, error=error)
     if ledger.lock != lock.digest:
         error = DriftError(
             f"{target.label}: applied is stack version {ledger.version} (lock {ledger.lock[:19]}…),"

@@ -56,7 +56,11 @@ def applying(parser: ArgumentParser) -> None:
 
 def force(parser: ArgumentParser) -> None:
     """--force"""
-    parser.add_argument("--force", action="store_true", help="give up files that somebody else has changed")
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="give up files that somebody else has changed, and leave what steps did that cannot be undone",
+    )
 
 
 def request(lock: Lock, read_input: ReadInput, args: Namespace) -> Request:

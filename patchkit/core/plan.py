@@ -15,7 +15,7 @@ from patchkit.core.tree import FileState, Overlay, Tree
 from patchkit.core.verdicts import GOOD, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from patchkit.core.lockfile import FileChange, LockedStep
 
@@ -55,14 +55,16 @@ def make_plan(
     *,
     stage: str | None = None,
     held: Collection[str] = (),
+    effects: Mapping[str, PlannedStep] | None = None,
 ) -> Plan:
     """Try `steps` in order on `tree`, which must be pristine. `stage` leaves the other stage's steps
-    for later, but for those `held` by the target already. Raises ConfigError where an input is broken."""
+    for later, but for those `held` by the target already. `effects` are the steps that do more than change files,
+    judged where they can be. Raises ConfigError where an input is broken."""
     overlay = Overlay(tree)
     planned: list[PlannedStep] = []
     for step in steps:
-        one = _plan_step(step, overlay, read_input, None if step.id in held else stage, planned)
-        planned.append(one)
+        known = (effects or {}).get(step.id)
+        planned.append(known or _plan_step(step, overlay, read_input, None if step.id in held else stage, planned))
     return Plan(steps=tuple(planned), final=dict(overlay.changes))
 
 

@@ -56,12 +56,23 @@ def open_root(lock: Lock, choice: Choice, root: str, *, managed: bool, prefix: s
             hint="name the site below the root: --site PATH",
         )
     with Site(path) as site:
-        yield Target(site=site, label=f"{prefix}{path}", managed=managed, stand_in_meant=choice.stand_in)
+        yield Target(
+            site=site,
+            label=f"{prefix}{path}",
+            managed=managed,
+            stand_in_meant=choice.stand_in,
+            is_machine=os.path.realpath(root) == "/",
+        )
 
 
 def no_site(root: str, patterns: tuple[str, ...]) -> str:
     """The sentence about a root without a site."""
     return f"{root}: it holds no site directory {' or '.join(patterns)}"
+
+
+def is_machine(lock: Lock, choice: Choice) -> bool:
+    """Whether `choice` means the machine that this runs on, `/`: there steps can be run."""
+    return os.path.realpath(choice.root) == "/" if choice.root is not None else is_running_image(lock, choice)
 
 
 def is_running_image(lock: Lock, choice: Choice) -> bool:

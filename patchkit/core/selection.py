@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from patchkit.core.lockfile import Lock, LockedStep
 
 #: The kinds of steps that change files and nothing else; the others need a running machine.
-FILE_KINDS = ("patch", "replace")
+FILE_KINDS = ("patch", "replace", "file")
 
 
 def select(lock: Lock, only: tuple[str, ...]) -> tuple[LockedStep, ...]:

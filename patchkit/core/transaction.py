@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.core import files
 from patchkit.core.errors import BusyError, DriftError, PatchkitError, RefusedByMachineError
-from patchkit.core.ledger import LEDGER, Kept, Ledger, parse, render
+from patchkit.core.ledger import LEDGER, PACKAGES, Kept, Ledger, parse, render
 from patchkit.core.paths import LEDGER_DIR
 from patchkit.core.site import Site, machine_says
 from patchkit.core.tree import REGULAR, FileState, UnreadableError
@@ -342,6 +342,11 @@ class Transaction:
             if f"{_LINKS}/{name}" not in links:
                 files.remove(self.site, f"{_LINKS}/{name}")
         files.remove_dir(self.site, _LINKS)  # where that leaves none
+        packages = ledger.packages if ledger is not None else set()
+        for name in files.entries(self.site, PACKAGES):
+            if name not in packages:
+                files.remove(self.site, f"{PACKAGES}/{name}")
+        files.remove_dir(self.site, PACKAGES)
         for path in (LEDGER, _LOG, JOURNAL):
             files.remove(self.site, f"{path}.tmp")
 

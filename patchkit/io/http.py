@@ -28,6 +28,7 @@ from patchkit.io.http_failures import (
     Failed,
     HttpError,
     RangesRefusedError,
+    WrongContentError,
     diagnose,
     given_up,
     redact,
@@ -36,7 +37,16 @@ from patchkit.io.http_failures import (
     truncated,
 )
 
-__all__ = ["Http", "HttpError", "Progress", "RangesRefusedError", "Response", "redact", "without_credentials"]
+__all__ = [
+    "Http",
+    "HttpError",
+    "Progress",
+    "RangesRefusedError",
+    "Response",
+    "WrongContentError",
+    "redact",
+    "without_credentials",
+]
 
 T = TypeVar("T")
 Progress = Callable[[int, "int | None"], None]
@@ -233,19 +243,22 @@ class Http:
         destination: str | BinaryIO,
         *,
         sha256: str,
+        size: int | None = None,
         progress: Progress | None = None,
     ) -> int:
         """Write the body of `url` to a path (atomically) or a seekable binary file; return its size in bytes.
 
-        `progress` is called with the bytes so far and the expected total (None: unknown). Raises
-        `HttpError` if the bytes are not those of `sha256` (hex); nothing partial is left at a path.
+        A transfer that breaks off goes on where it ended, if the server says that it can. `progress`
+        is called with the bytes so far and the expected total (None: unknown). Raises
+        `WrongContentError` if the bytes are not those of `sha256` (hex), or not `size` of them;
+        nothing partial is left at a path.
         """
         if not isinstance(destination, str):
-            return self._stream(url, destination, sha256, progress)
+            return self._stream(url, destination, sha256, size, progress)
         part = f"{destination}.part-{os.getpid()}-{os.urandom(4).hex()}"
         try:
             with open(part, "xb") as handle:
-                size = self._stream(url, handle, sha256, progress)
+                size = self._stream(url, handle, sha256, size, progress)
             os.replace(part, destination)
         except OSError as error:
             raise RefusedByMachineError(
@@ -256,30 +269,43 @@ class Http:
                 os.unlink(part)
         return size
 
-    def _stream(self, url: str, handle: BinaryIO, sha256: str, progress: Progress | None) -> int:
+    def _stream(self, url: str, handle: BinaryIO, sha256: str, size: int | None, progress: Progress | None) -> int:
         begin = handle.tell()
+        headers = {"Accept-Encoding": "identity"}
+        digest, received = hashlib.sha256(), 0
+        wrong = "the file changed or was altered on the way: try again, else ask who publishes it"
 
         def consume(response: requests.Response) -> int:
-            if response.status_code != 200:
+            nonlocal digest, received
+            if response.status_code not in ((200, 206) if "Range" in headers else (200,)):
                 raise self._refused(response)
-            handle.seek(begin)
-            handle.truncate()
-            digest, received = hashlib.sha256(), 0
+            if response.status_code == 200 or _content_range(response)[0] != received:
+                handle.seek(begin)
+                handle.truncate()
+                digest, received = hashlib.sha256(), 0
+                if response.status_code == 206:
+                    headers.pop("Range")
+                    raise Failed("another range than was asked for", status=206, retry=True)
             length = _content_length(response)
-            for chunk in self._body(response):
-                digest.update(chunk)
-                handle.write(chunk)
-                received += len(chunk)
-                if progress is not None:
-                    progress(received, length)
+            total = None if length is None else received + length
+            if size is not None and total not in (None, size):
+                raise Failed(f"{total} bytes", hint=wrong, kind=WrongContentError)
+            try:
+                for chunk in self._body(response, limit=None if size is None else size - received):
+                    digest.update(chunk)
+                    handle.write(chunk)
+                    received += len(chunk)
+                    if progress is not None:
+                        progress(received, total)
+            finally:
+                _go_on(headers, response, received)
             if digest.hexdigest() != sha256.lower():
-                raise Failed(
-                    f"sha256 {digest.hexdigest()} ({received} bytes)",
-                    hint="the file changed or was altered on the way: try again, else ask who publishes it",
-                )
+                found = f"sha256 {digest.hexdigest()} ({received} bytes)"
+                raise Failed(found, hint=wrong, kind=WrongContentError)
             return received
 
-        return self._exchange(url, {"Accept-Encoding": "identity"}, f"sha256 {sha256.lower()}", consume)
+        expected = f"sha256 {sha256.lower()}" + ("" if size is None else f" ({size} bytes)")
+        return self._exchange(url, headers, expected, consume)
 
     def _ranged(
         self, url: str, wanted: str, expected: str, fits: Callable[[int, int, int | None], bool]
@@ -416,6 +442,19 @@ class Http:
             yield data
         if not decoder.eof:
             raise truncated("a gzip body that ends early")
+
+
+def _go_on(headers: dict[str, str], response: requests.Response, received: int) -> None:
+    """Let `headers` ask for the rest after `received` bytes, where the server serves ranges of this very file."""
+    tag = response.headers.get("ETag", "")
+    known = tag if tag.startswith('"') else response.headers.get("Last-Modified", "")
+    ranges = response.status_code == 206 or response.headers.get("Accept-Ranges", "").lower() == "bytes"
+    headers.pop("Range", None)
+    headers.pop("If-Range", None)
+    if received and ranges:
+        headers["Range"] = f"bytes={received}-"
+        if known:
+            headers["If-Range"] = known
 
 
 def _from_netrc(address: _Address) -> str | None:

@@ -30,6 +30,10 @@ class RangesRefusedError(HttpError):
     """The server answers a range request with the whole: files cannot be read out of an archive there."""
 
 
+class WrongContentError(HttpError):
+    """An answer with other bytes than were asked for: what is published there is not what was pinned."""
+
+
 class Failed(Exception):  # noqa: N818 - one failed attempt, for the retry loop: never leaves io
     """One attempt failed: what was found, and whether another attempt may help."""
 

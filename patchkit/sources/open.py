@@ -59,7 +59,7 @@ def open_source(
             platform=platform,
             cache=cache,
             http_factory=http_factory,
-            python=_python_of(site),
+            python=python_of(site),
             progress=progress,
         )
     if "/" in spec or spec in (".", "..") or os.path.isdir(spec):
@@ -80,7 +80,7 @@ def _split_revision(spec: str) -> tuple[str, str]:
     return match[1], match[2]
 
 
-def _python_of(site: tuple[str, ...]) -> tuple[int, int] | None:
+def python_of(site: tuple[str, ...]) -> tuple[int, int] | None:
     """Return the Python version that all of the site's globs name, or None."""
     found = {(int(m[1]), int(m[2])) for m in map(_PYTHON.search, site) if m is not None}
     return found.pop() if len(found) == 1 else None

@@ -240,12 +240,11 @@ def test_patched_python_must_compile(bench: Workbench) -> None:
     assert bench.snapshot() == before
 
 
-@pytest.mark.parametrize("kind", ["pip", "run", "file"])
+@pytest.mark.parametrize("kind", ["pip", "run"])
 def test_steps_that_a_directory_cannot_run(bench: Workbench, kind: str) -> None:
     bodies = {
-        "pip": {"requirements": ["demo==1.0"]},
+        "pip": {"requirements": ["demo==1.0"], "hashes": "first-use"},
         "run": {"argv": ["true"]},
-        "file": {"path": "demo/x.bin", "url": "https://example.invalid/x", "sha256": "0" * 64},
     }
     steps = [bench.edit("a.patch", "demo/a.py", "a_15 = 15\n", "a_15 = 0\n")]
     bench.stack([*steps, {"id": "other", kind: bodies[kind], "reason": "a test"}])

@@ -26,6 +26,15 @@ if TYPE_CHECKING:
 Content = str | bytes | FileState
 COMMIT = "4ba787ec9d"
 IMAGE = "test-image"
+RUN: dict[str, Any] = {
+    "unless": None,
+    "creates": None,
+    "check": None,
+    "revert": None,
+    "needs": [],
+    "env": [],
+    "timeout": 60,
+}
 
 
 class Memory:
@@ -117,6 +126,9 @@ def build(
 
 
 def _step(step_id: str, text: str | bytes | dict[str, Any], inputs: dict[str, bytes], stage: str) -> LockedStep:
+    if isinstance(text, dict) and "argv" in text:
+        action = {**RUN, "stage": stage, **text}
+        return LockedStep(id=step_id, kind="run", action=action, stage=stage, before={}, after={})
     if isinstance(text, dict):
         action = {"count": 1, **text}
         return LockedStep(
@@ -130,6 +142,8 @@ def _step(step_id: str, text: str | bytes | dict[str, Any], inputs: dict[str, by
 
 
 def _tried(step: LockedStep, overlay: Overlay, inputs: dict[str, bytes]) -> LockedStep:
+    if step.kind == "run":
+        return step
     if step.kind == "replace":
         judgement, paths = judge_replace(step.action, overlay), (step.action["path"],)
     else:

@@ -125,10 +125,11 @@ def test_steps_that_a_directory_cannot_run() -> None:
     a1, b, _ = STACK.lock.steps
     stack = with_steps(a1, other("rebuild", touches=(), stage="runtime"), b)
     with pytest.raises(RefusedByMachineError) as caught:
-        operate.check_request(stack.request())
+        operate.check_request(stack.request(), is_machine=False)
     assert str(caught.value) == ("step rebuild (run): a plain directory cannot run it; it needs a running container")
     assert caught.value.hint == "apply the other steps: --only a1,b"
-    assert operate.check_request(stack.request(stage="build")) == stack.lock.steps
+    assert operate.check_request(stack.request(stage="build"), is_machine=False) == stack.lock.steps
+    assert operate.check_request(stack.request(), is_machine=True) == stack.lock.steps
 
 
 def test_a_lock_that_promises_what_its_patch_does_not_make() -> None:

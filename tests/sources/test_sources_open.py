@@ -91,7 +91,7 @@ def test_release_without_a_version(spec: str, cache: Cache) -> None:
     ],
 )
 def test_python_of_the_site(site: tuple[str, ...], python: tuple[int, int] | None) -> None:
-    assert opening._python_of(site) == python
+    assert opening.python_of(site) == python
 
 
 def test_no_network_library_is_imported_before_the_first_read() -> None:
