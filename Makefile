@@ -7,7 +7,7 @@ IMAGE ?= nightly-c50aca
 # what pytest gets besides; e.g. make test PYTEST="-k lock -x"
 PYTEST ?=
 
-.PHONY: help setup apply test slow check lock bench clean
+.PHONY: help setup apply test slow kills check lock bench clean
 
 help:
 	@echo "make apply IMAGE=NAME   set up, then apply the image's stack and say where the patched tree is"
@@ -16,6 +16,7 @@ help:
 	@echo "make lock               resolve every stack and write its lock"
 	@echo "make bench              measure start-up, apply and the no-op; prints a table"
 	@echo "make slow               the slow tests"
+	@echo "make kills              hundreds of kills of containers: tens of minutes, needs an engine"
 	@echo "make clean              remove the environment and caches of the tools"
 
 setup: $(READY)
@@ -32,10 +33,13 @@ apply: $(READY)
 	@$(BIN)/patchkit apply --image $(IMAGE)
 
 test: $(READY)
-	@scripts/test -m "not slow" $(PYTEST)
+	@scripts/test -m "not slow and not kills" $(PYTEST)
 
 slow: $(READY)
 	@scripts/test -m slow $(PYTEST)
+
+kills: $(READY)
+	@scripts/test -m kills $(PYTEST)
 
 check: $(READY)
 	$(BIN)/ruff check patchkit tests benchmarks

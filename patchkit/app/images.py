@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from patchkit.app.project import Project
     from patchkit.core.lockfile import LockedStep
     from patchkit.model.image import Image
+    from patchkit.model.stack import Stack
 
 
 def overview(project: Project) -> list[Overview]:
@@ -33,7 +34,7 @@ def _overview(project: Project, name: str) -> Overview:
         image = load_image(Path(project.image_file(name)))
         stack = load_stack(Path(project.stack_file(name)))
         version, steps = stack.version, len(stack.steps)
-        unresolved = sum(1 for step in stack.steps if stack.unresolved(step))
+        unresolved = sum(1 for facts in _unresolved(project, name, stack).values() if facts)
     except ConfigError as error:
         problems, hint = list(error.problems), error.hint
     return Overview(
@@ -47,6 +48,17 @@ def _overview(project: Project, name: str) -> Overview:
         lock=_lock_state(project, name),
         error=ConfigError(*problems, hint=hint) if problems else None,
     )
+
+
+def _unresolved(project: Project, name: str, stack: Stack) -> dict[str, tuple[str, ...]]:
+    """What is not known about each step: by its fresh lock, which also knows what could not be fetched,
+    else by the YAML alone."""
+    if _lock_state(project, name) == "fresh":
+        steps = project.lock_as_it_is(name).steps
+        return {step.id: tuple(f"{u.what} is not known; {u.command}" for u in step.unresolved) for step in steps}
+    return {
+        step.id: tuple(f"{u.what} is not known; {u.command}" for u in stack.unresolved(step)) for step in stack.steps
+    }
 
 
 def _lock_state(project: Project, name: str) -> str:
@@ -65,6 +77,7 @@ def details(project: Project, name: str) -> Details:
     stack = load_stack(Path(project.stack_file(name)))
     state = _lock_state(project, name)
     lock = project.lock_as_it_is(name) if state in ("fresh", "stale") else None
+    unresolved = _unresolved(project, name, stack)
     steps = []
     for step in stack.steps:
         locked = lock.step(step.id) if lock is not None else None
@@ -76,7 +89,7 @@ def details(project: Project, name: str) -> Details:
                 upstream=step.upstream,
                 reason=step.reason or "",
                 files=_stats(project, locked),
-                unresolved=tuple(f"{u.what} is not known; {u.command}" for u in stack.unresolved(step)),
+                unresolved=unresolved[step.id],
             )
         )
     return Details(image=image, lock_state=state, lock=lock, steps=tuple(steps))

@@ -73,7 +73,8 @@ def lock_stack(
         whole = _has_all_sources(image) or (source is not None and os.path.isdir(source))
         steps = _try_steps(tuple(resolver.resolve(step) for step in stack.steps), pristine, resolver, image, whole)
         lock = _assemble(project, image, stack, steps, pristine, source, old, amend)
-        notes = (*resolver.notes, *_step_notes(steps))
+        read_from = (f"pristine files from {s.describe()}" for s in pristine.sources)
+        notes = (*read_from, *resolver.notes, *_step_notes(steps))
         for path in {path for step in steps for path in step.before} | set(lock.support):
             state = pristine.read(path)
             if state is not None:
@@ -431,7 +432,7 @@ def _assemble(
         governed=stack.governed,
         ungoverned_reason=stack.reason or "",
         exact=_is_exact(image, source, found),
-        sources=tuple(LockedSource(spec=s.spec, description=s.describe(), commit=found) for s in pristine.sources),
+        sources=tuple(LockedSource(spec=s.spec, commit=found) for s in pristine.sources),
         inputs=_inputs(project, image.name, steps),
         versions=_versions(stack, content, old, amend),
         support={path: ref for path, ref in support.items() if ref is not None},

@@ -34,7 +34,6 @@ def lock_report(project: Project, name: str, *, amend: bool, vendor: bool, sourc
 
 
 def _report(lock: Lock, outcome: Outcome, notes: tuple[str, ...]) -> Report:
-    sources = tuple(f"pristine files from {source.description}" for source in lock.sources)
     return Report(
         command="lock",
         image=lock.image.name,
@@ -42,5 +41,5 @@ def _report(lock: Lock, outcome: Outcome, notes: tuple[str, ...]) -> Report:
         version=lock.version,
         lock=lock.digest,
         steps=tuple(StepReport(id=s.id, verdict=None, changes=s.changes, upstream=s.upstream) for s in lock.steps),
-        notes=(*sources, *notes),
+        notes=notes,
     )

@@ -39,5 +39,5 @@ def run(args: Namespace) -> int:
             note = "there is no managed root: nothing was applied"
             report = Report(command="revert", image=image, outcome=Outcome.UNCHANGED, notes=(note,))
         else:
-            report = operate.revert(image, target, force=args.force)
+            report = operate.revert(image, target, force=args.force, lock=lock)
     return emit(report, as_json=args.json)

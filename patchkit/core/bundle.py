@@ -119,7 +119,7 @@ def perform(command: str, request: Request, target: Target, *, force: bool = Fal
     if command == "verify":
         return Done(report=operate.verify(request.lock, target))
     if command == "revert":
-        return Done(report=operate.revert(request.lock.image.name, target, force=force))
+        return Done(report=operate.revert(request.lock.image.name, target, force=force, lock=request.lock))
     from patchkit.core import inspect
 
     if command == "status":

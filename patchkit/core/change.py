@@ -15,7 +15,7 @@ from patchkit.core.ledger import Kept, Ledger, LedgerFile, LedgerStep
 from patchkit.core.lockfile import Lock, LockedStep, pristine_refs
 from patchkit.core.operate import Request, Target, is_taken, standing_notes
 from patchkit.core.paths import parents
-from patchkit.core.plan import Plan, PlannedStep, make_plan
+from patchkit.core.plan import Plan, PlannedStep, count_there, make_plan
 from patchkit.core.selection import FILE_KINDS
 from patchkit.core.transaction import Transaction, read_pristine
 from patchkit.core.tree import LINK, FileState, Overlay, Tree, UnreadableError
@@ -91,11 +91,17 @@ class Prepared:
 def prepare(request: Request, target: Target, steps: tuple[LockedStep, ...], report: Report, held: Held) -> Prepared:
     """Plan `steps` from the pristine files, and all that leads there. Nothing is changed."""
     pristine = pristine_view(target.site, held.now)
-    pinned = is_pinned(steps[: held.bound], pristine)
+    pinned, there = is_pinned(steps[: held.bound], pristine), 0
+    if not pinned and held.now is None and request.stage is None:
+        # a tree may hold the stack without a ledger: it was built in, or the ledger was lost
+        there = count_there(steps[: held.bound], pristine)
+        pinned = there > 0 and is_pinned(steps[there : held.bound], pristine)
     if not pinned and _must_be_pinned(request.lock, target, report):
         return Prepared(report=_not_the_images_files(steps[: held.bound], pristine, report))
     ids = {step.id for step in held.first.steps} if held.first is not None else set()
-    plan = make_plan(steps, pristine, request.read_input, stage=request.stage, held=ids, effects=held.effects)
+    plan = make_plan(
+        steps, pristine, request.read_input, stage=request.stage, held=ids, effects=held.effects, there=there
+    )
     report = with_plan(report, plan, held.first)
     if not plan.fits:
         bad = [planned for planned in plan.steps if planned.verdict not in GOOD]

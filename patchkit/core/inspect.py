@@ -19,7 +19,7 @@ from patchkit.core.operate import (
     require_whole,
     standing_notes,
 )
-from patchkit.core.plan import make_plan
+from patchkit.core.plan import count_there, make_plan
 from patchkit.core.render_diff import render_diff
 from patchkit.core.selection import FILE_KINDS, require_resolved, select
 from patchkit.core.transaction import locked, read_ledger
@@ -50,7 +50,9 @@ def _status(request: Request, target: Target) -> Report:
         from patchkit.core.segments import judged
 
         effects = judged(lock.steps, target, ledger)
-    plan = make_plan(lock.steps, pristine_view(target.site, ledger), request.read_input, effects=effects)
+    tree = pristine_view(target.site, ledger)
+    there = count_there(lock.steps, tree) if ledger is None and not is_pinned(lock.steps, tree) else 0
+    plan = make_plan(lock.steps, tree, request.read_input, effects=effects, there=there)
     report = with_plan(report, plan, ledger)
     if ledger is None:
         return replace(report, outcome=Outcome.REPORTED, notes=_unapplied_notes(lock, target, stand_in))

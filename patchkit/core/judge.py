@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from patchkit.core.diffs import DiffError, Section, parse
 from patchkit.core.errors import ConfigError
-from patchkit.core.lockfile import FileChange, LockedStep
+from patchkit.core.lockfile import FileChange, FileRef, LockedStep
 from patchkit.core.quoting import shown
 from patchkit.core.replacing import count_both, replaced
 from patchkit.core.sections import SectionResult, apply_sections, reverse
@@ -85,14 +85,15 @@ def _pinned(step: LockedStep, tree: Tree) -> Verdict | None:
     """What the lock's hashes say: the tree is the one before the step, or after it, or neither."""
     if not step.after:
         return None
-    if all(_same(ref, tree, path) for path, ref in step.before.items()):
+    if all(is_ref(ref, tree, path) for path, ref in step.before.items()):
         return Verdict.APPLIES
-    if all(_same(ref, tree, path) for path, ref in step.after.items()):
+    if all(is_ref(ref, tree, path) for path, ref in step.after.items()):
         return Verdict.UPSTREAM
     return None
 
 
-def _same(ref: Any, tree: Tree, path: str) -> bool:
+def is_ref(ref: FileRef | None, tree: Tree, path: str) -> bool:
+    """Whether `tree` has at `path` what the lock says (None: nothing)."""
     try:
         state = tree.read(path)
     except UnreadableError:

@@ -149,7 +149,6 @@ class LockedSource:
     """Where the pristine files were read from, and which commit they say they are of."""
 
     spec: str
-    description: str
     commit: str
 
 
@@ -212,7 +211,7 @@ def render(lock: Lock) -> str:
                 "versions": lock.versions,
             },
             "exact": lock.exact,
-            "sources": [{"spec": s.spec, "description": s.description, "commit": s.commit} for s in lock.sources],
+            "sources": [{"spec": s.spec, "commit": s.commit} for s in lock.sources],
             "inputs": lock.inputs,
             "support": _refs_out(lock.support),
             "steps": [_step_out(step) for step in lock.steps],
@@ -302,7 +301,6 @@ def _lock_in(document: dict[str, Any]) -> Lock:
         sources=tuple(
             LockedSource(
                 spec=want(str, source["spec"]),
-                description=want(str, source["description"]),
                 commit=want(str, source["commit"]),
             )
             for source in want(list, document["sources"])

@@ -76,6 +76,8 @@ def apply(request: Request, target: Target) -> Report:
                 return drift_report(report, ledger, drifted)
             if _is_current(ledger, request, steps, target):
                 return _unchanged(report, ledger)
+        if request.stage is not None and not _of_stage(steps, request.stage) and not request.only:
+            return _nothing_to_do(report, ledger, request.stage)
         if target.is_machine and (
             any(is_active(step, request.stage) for step in steps) or (ledger is not None and ledger.effects)
         ):
@@ -84,6 +86,21 @@ def apply(request: Request, target: Target) -> Report:
             from patchkit.core.change import carry_out  # the no-op above needs none of it
 
         return carry_out(request, target, transaction, steps, ledger, report)
+
+
+def _of_stage(steps: tuple[LockedStep, ...], stage: str) -> bool:
+    return any(step.stage == stage for step in steps)
+
+
+def _nothing_to_do(report: Report, ledger: Ledger | None, stage: str) -> Report:
+    """The report of a run whose stage has no step."""
+    held = {step.id for step in ledger.steps} if ledger is not None else set()
+    steps = tuple(
+        replace(step, verdict=Verdict.APPLIED if step.id in held else Verdict.DEFERRED) for step in report.steps
+    )
+    return replace(
+        report, outcome=Outcome.UNCHANGED, steps=steps, notes=(*report.notes, f"no step is of stage {stage}")
+    )
 
 
 def check_request(request: Request, *, is_machine: bool) -> tuple[LockedStep, ...]:
@@ -281,8 +298,9 @@ def not_pinned(image: str) -> str:
     )
 
 
-def revert(image: str, target: Target, *, force: bool = False) -> Report:
-    """Put back every pristine file and forget the ledger.
+def revert(image: str, target: Target, *, force: bool = False, lock: Lock | None = None) -> Report:
+    """Put back every pristine file and forget the ledger. `lock` may be stale: only a report about a
+    tree without a ledger needs it.
 
     With drift, refuses (the report's `error`), unless `force`: the drifted bytes are given up then.
     Raises DriftError for a tampered ledger, BusyError, RefusedByMachineError.
@@ -295,6 +313,9 @@ def revert(image: str, target: Target, *, force: bool = False) -> Report:
             with machine_says(f"cannot change {target.site.path}; nothing was changed"):
                 transaction.drop_bare_directory()
             notes = ("nothing was applied here",) + ((repaired,) if repaired else ())
+            if lock is not None:
+                report = base_report("revert", lock, target, target.managed and not lock.exact, ())
+                return replace(report, outcome=Outcome.UNCHANGED, notes=notes)
             return Report(command="revert", image=image, outcome=Outcome.UNCHANGED, target=target.label, notes=notes)
         if ledger.image != image:
             raise IdentityError(
@@ -312,7 +333,13 @@ def revert(image: str, target: Target, *, force: bool = False) -> Report:
         from patchkit.core.change import take_off
 
         take_off(target, transaction, ledger)
-        return replace(report, outcome=Outcome.REVERTED)
+        return taken_off(report)
+
+
+def taken_off(report: Report) -> Report:
+    """`report` once the stack is off: its steps would apply again."""
+    steps = tuple(replace(step, verdict=Verdict.APPLIES) for step in report.steps)
+    return replace(report, outcome=Outcome.REVERTED, steps=steps)
 
 
 def _refused_revert(report: Report, ledger: Ledger, drifted: dict[str, str]) -> Report:
@@ -360,6 +387,11 @@ def _verify(lock: Lock, target: Target, steps: tuple[LockedStep, ...], ledger: L
         )
         return replace(report, outcome=Outcome.DRIFTED, error=error)
     report = base_report("verify", lock, target, ledger.stand_in, steps)
+    if not ledger.steps and steps:
+        error = DriftError(
+            f"{target.label}: none of the steps is applied here", hint=f"patchkit apply --image {lock.image.name}"
+        )
+        return replace(report, outcome=Outcome.DRIFTED, error=error)
     drifted = drift(target, ledger)
     if drifted:
         report = drift_report(report, ledger, drifted)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from patchkit.core.judge import ReadInput, judge
+from patchkit.core.judge import ReadInput, is_ref, judge
 from patchkit.core.selection import FILE_KINDS
 from patchkit.core.tree import FileState, Overlay, Tree
 from patchkit.core.verdicts import GOOD, Verdict
@@ -17,7 +17,7 @@ from patchkit.core.verdicts import GOOD, Verdict
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from patchkit.core.lockfile import FileChange, LockedStep
+    from patchkit.core.lockfile import FileChange, FileRef, LockedStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,16 +56,35 @@ def make_plan(
     stage: str | None = None,
     held: Collection[str] = (),
     effects: Mapping[str, PlannedStep] | None = None,
+    there: int = 0,
 ) -> Plan:
-    """Try `steps` in order on `tree`, which must be pristine. `stage` leaves the other stage's steps
+    """Try `steps` in order on `tree`, which must be pristine but for the first `there` steps
+    (`count_there`). `stage` leaves the other stage's steps
     for later, but for those `held` by the target already. `effects` are the steps that do more than change files,
     judged where they can be. Raises ConfigError where an input is broken."""
     overlay = Overlay(tree)
-    planned: list[PlannedStep] = []
-    for step in steps:
+    detail = ("by the lock's hashes, the tree holds the stack up to this step already",)
+    planned = [
+        PlannedStep(step=step, verdict=Verdict.UPSTREAM, changes=step.changes, detail=detail) for step in steps[:there]
+    ]
+    for step in steps[there:]:
         known = (effects or {}).get(step.id)
         planned.append(known or _plan_step(step, overlay, read_input, None if step.id in held else stage, planned))
     return Plan(steps=tuple(planned), final=dict(overlay.changes))
+
+
+def count_there(steps: tuple[LockedStep, ...], tree: Tree) -> int:
+    """How many of the leading steps `tree` holds already, by the lock's hashes of every file that they
+    write: judged together, as a later step may have changed what an earlier one made."""
+    expected: dict[str, FileRef | None] = {}
+    found = 0
+    for number, step in enumerate(steps, 1):
+        if step.kind not in FILE_KINDS or not step.after:
+            break
+        expected.update(step.after)
+        if all(is_ref(ref, tree, path) for path, ref in expected.items()):
+            found = number
+    return found
 
 
 def _plan_step(

@@ -46,6 +46,7 @@ def guarded(run: Callable[[], int], command: str, *, as_json: bool) -> int:
 
     With PATCHKIT_DEBUG set, a bug's traceback is shown.
     """
+    _open_streams()
     try:
         code = run()
         sys.stdout.flush()
@@ -71,6 +72,14 @@ def guarded(run: Callable[[], int], command: str, *, as_json: bool) -> int:
     return code
 
 
+def _open_streams() -> None:
+    """A stream that was closed before the start swallows what is written to it, as it does for any program;
+    messages must not end up on the other one."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for the rest of the process
+
+
 def _fail(command: str, error: PatchkitError, *, as_json: bool) -> int:
     """Report `error`: for people on stderr, with --json as the one object on stdout."""
     try:
@@ -81,8 +90,11 @@ def _fail(command: str, error: PatchkitError, *, as_json: bool) -> int:
         else:
             print_error(error)
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError:  # stdout itself is what failed: full, or its reader gone
         _close_stdout()
+        if as_json and not isinstance(error, RefusedByMachineError):
+            return error.exit_code
+        print_error(error)
     return error.exit_code
 
 

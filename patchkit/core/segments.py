@@ -17,7 +17,7 @@ from patchkit.core.change import Held, Prepared, log_text, prepare, take_off
 from patchkit.core.errors import DriftError, PatchkitError, RefusedByMachineError
 from patchkit.core.layout import Operation
 from patchkit.core.ledger import Ledger, LedgerFile, LedgerStep
-from patchkit.core.operate import Request, Target, drift, is_active, is_taken
+from patchkit.core.operate import Request, Target, drift, is_active, is_taken, taken_off
 from patchkit.core.plan import PlannedStep
 from patchkit.core.selection import FILE_KINDS
 from patchkit.core.transaction import Transaction, read_pristine
@@ -360,7 +360,7 @@ def take_all_off(target: Target, transaction: Transaction, ledger: Ledger, repor
         hint = f"run it again; or leave what it did: patchkit revert --force --image {ledger.image}"
         raise RefusedByMachineError("the files are put back, but not all is undone", *said, hint=hint)
     transaction.commit([], bare, None, "")
-    return replace(report, outcome=Outcome.REVERTED, notes=(*report.notes, *(said or problems)))
+    return taken_off(replace(report, notes=(*report.notes, *(said or problems))))
 
 
 def broken_effects(target: Target, ledger: Ledger) -> list[str]:

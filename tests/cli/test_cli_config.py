@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from patchkit.app import project as projects
+
 from .conftest import Workbench, patchkit_process
 
 if TYPE_CHECKING:
@@ -75,7 +77,7 @@ def test_an_ambiguous_prefix_and_an_unknown_image(five: Workbench) -> None:
     assert result.code == 2
     assert "--image 'dem': it names 3 images: demo, demo-two, demolition" in result.err
     assert five.run("apply", "--image", "x").err.splitlines() == [
-        f"error: --image 'x': {five.project}/images has no such image",
+        f"error: --image 'x': {projects.find(str(five.project)).shown(f'{five.project}/images')} has no such image",
         "hint: its images are: demo, demo-two, demolition",
     ]
     assert five.run("image", "show", "demol").code in {0, 2}

@@ -80,7 +80,7 @@ locks = st.builds(
     governed=st.booleans(),
     ungoverned_reason=texts,
     exact=st.booleans(),
-    sources=st.lists(st.builds(LockedSource, spec=texts, description=texts, commit=texts), max_size=2).map(tuple),
+    sources=st.lists(st.builds(LockedSource, spec=texts, commit=texts), max_size=2).map(tuple),
     inputs=st.dictionaries(paths, digests, max_size=2),
     versions=st.dictionaries(st.integers(1, 9).map(str), texts, max_size=2),
     support=states,

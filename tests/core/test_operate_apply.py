@@ -110,7 +110,7 @@ def test_apply_and_revert_is_the_identity(tmp_path: Path) -> None:
     assert snapshot(site) == before
     assert report.outcome is Outcome.REVERTED
     assert (report.version, report.lock) == (1, stack.lock.digest)
-    assert verdicts(report) == {"one": "applied", "two": "applied", "three": "applied"}
+    assert verdicts(report) == {"one": "applies", "two": "applies", "three": "applies"}
     again = revert(site)
     assert again.outcome is Outcome.UNCHANGED
     assert again.notes == ("nothing was applied here",)

@@ -182,7 +182,7 @@ class Cuts:
             assert self.work[name].run("verify", *self.there).code == 0, label
 
 
-@pytest.mark.parametrize("count", [20, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [20, pytest.param(200, marks=pytest.mark.kills)])
 def test_killed_at_any_entry(count: int, project: Project, stopped: Container) -> None:
     cuts = Cuts(project, stopped)
     chance = random.Random(count)

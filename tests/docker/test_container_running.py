@@ -189,8 +189,8 @@ def test_two_clients(project: Project, running: Container) -> None:
     [
         ("client", 20),
         ("container", 5),
-        pytest.param("client", 200, marks=pytest.mark.slow),
-        pytest.param("container", 60, marks=pytest.mark.slow),
+        pytest.param("client", 200, marks=pytest.mark.kills),
+        pytest.param("container", 60, marks=pytest.mark.kills),
     ],
 )
 def test_killed_at_any_time(who: str, count: int, project: Project, running: Container) -> None:
