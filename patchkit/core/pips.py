@@ -7,6 +7,7 @@ move; packages that the step does not name must not.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -206,6 +207,17 @@ def merged(record: dict[str, Any], old: dict[str, Any] | None) -> dict[str, Any]
     return {**record, "packages": {**packages, **extra}}
 
 
+def _digest_of(download: dict[str, Any]) -> str:
+    """The sha256 of the archive that pip means to install; pip before 23.1 states none for a local file."""
+    stated: str = download.get("archive_info", {}).get("hashes", {}).get("sha256", "")
+    if stated or not download["url"].startswith("file://"):
+        return stated
+    from urllib.parse import unquote, urlsplit
+
+    with open(unquote(urlsplit(download["url"]).path), "rb") as stream:
+        return hashlib.sha256(stream.read()).hexdigest()
+
+
 def look(step: LockedStep, record: dict[str, Any] | None, site: Site, read_input: ReadInput) -> dict[str, list[str]]:
     """See what installing would move, without doing it; each named package's accepted sha256.
 
@@ -224,14 +236,14 @@ def look(step: LockedStep, record: dict[str, Any] | None, site: Site, read_input
         _pip(step, python, site, ["install", "--dry-run", "--quiet", "--report", report, *source, "-r", wanted])
         with open(report, encoding="utf-8") as stream:
             plan = json.load(stream)["install"]
+        digests = [_digest_of(each["download_info"]) for each in plan]  # while the folder is there
     there, named = installed(site), {pin(requirement)[0] for requirement in _pins(step)}
     others = []
-    for each in plan:
+    for each, digest in zip(plan, digests, strict=True):
         name, version = normal(each["metadata"]["name"]), each["metadata"]["version"]
         if name not in named:
             others.append(_move(name, there.get(name), version))
             continue
-        digest = each["download_info"].get("archive_info", {}).get("hashes", {}).get("sha256", "")
         accepted = hashes.setdefault(name, [digest])
         if digest not in accepted:
             raise RefusedByMachineError(
