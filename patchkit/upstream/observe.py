@@ -5,7 +5,7 @@ Nothing is lost by a failure: whatever was known before is told, with its age an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
@@ -149,13 +149,9 @@ def _believed(answer: Answer, store: Store) -> Answer:
     if isinstance(known, Pull) and known.updated_at > answer.updated_at:
         return known
     if isinstance(known, Pull) and answer.mentions is None and known.updated_at == answer.updated_at:
-        return Pull(**{**{name: getattr(answer, name) for name in Pull.__slots__}, **_richer(known)})
+        # REST cannot tell these of a pull request that did not change since GraphQL told them
+        return replace(answer, mentions=known.mentions, closed_by=known.closed_by)
     return answer
-
-
-def _richer(known: Pull) -> dict[str, object]:
-    """Return what REST cannot tell of a pull request that did not change since GraphQL told it."""
-    return {"mentions": known.mentions, "closed_by": known.closed_by}
 
 
 def _is_young(fact: Pull | Gone | None, now: datetime, ttl: timedelta) -> bool:
