@@ -52,7 +52,7 @@ def observe(
 ) -> dict[Ref, Observed]:
     """Return what is known of each of `refs`, in their order.
 
-    `forge(host)` gives a host's forge (`hosts.for_host`); it is called only for hosts that must be asked:
+    `forge(host)` gives a host's forge (`hosts.Forges`); it is called only for hosts that must be asked:
     those of pull requests of which nothing is known that is younger than `ttl`. With `offline`, or an `as_of`
     (then nothing counts that was said after the end of that day, UTC), nothing is asked. `now` has a zone.
     Raises what the store raises; failures of forges are in the answer.
@@ -111,14 +111,24 @@ def commit_diff(
     """Return what commit `sha` (a full SHA) changes as a unified diff, asked for once; None and errors as `compare`."""
     host = host.lower()
     key = f"commit-diff {host}/{repo}@{sha}"
+    return _object(store, key, lambda: forge(host).commit_diff(repo, sha), offline)
+
+
+def pull_diff(forge: Callable[[str], Forge], store: Store, pull: Pull, *, offline: bool = False) -> bytes | None:
+    """Return what `pull` changes as a unified diff, asked for once a head; None and errors as `compare`."""
+    key = f"pull-diff {pull.ref}@{pull.head}"
+    return _object(store, key, lambda: forge(pull.ref.host).pull_diff(pull.ref), offline)
+
+
+def _object(store: Store, key: str, ask: Callable[[], bytes | None], offline: bool) -> bytes | None:
     kept = store.object(key)
     if kept is not None or offline:
         return kept
-    with working(f"asking {host} for a commit of {repo}"):
-        diff = forge(host).commit_diff(repo, sha)
-    if diff is not None:
-        store.add_object(key, diff)
-    return diff
+    with working(f"asking for the {key}"):
+        data = ask()
+    if data is not None:
+        store.add_object(key, data)
+    return data
 
 
 def _ask(
@@ -136,7 +146,7 @@ def _ask(
         answers.update(news)
         store.add(fact for fact in news.values() if isinstance(fact, Pull | Gone))
 
-    with working(f"asking {host} about {len(refs)} pull requests"):
+    with working(f"asking {host} about {len(refs)} pull request{'s' if len(refs) > 1 else ''}"):
         asked.observe(refs, now, keep)
     return answers
 

@@ -258,6 +258,9 @@ class Handler(BaseHTTPRequestHandler):
         if pull is None:
             self.send(404, {"message": "Not Found"})
             return
+        if "diff" in self.headers.get("Accept", ""):
+            self.send(200, f"diff of {repo}#{pull.number}\n".encode())
+            return
         node = self.server_of._node(repo, pull)
         answer = {
             "number": pull.number,

@@ -13,7 +13,7 @@ from patchkit.core.errors import ConfigError
 from patchkit.upstream.facts import Commit, Gone, Mention, Pull, Ref
 from patchkit.upstream.forge import Unanswered
 from patchkit.upstream.github import GitHub
-from patchkit.upstream.github_json import MalformedError, decode
+from patchkit.upstream.github_json import MalformedError, decode, time_of
 from patchkit.upstream.github_query import RefusedQueryError, build, parse
 from patchkit.upstream.hosts import addresses, for_host
 
@@ -301,6 +301,25 @@ def test_no_shape_of_an_answer_is_believed_or_breaks_it(answer: Any) -> None:
 def test_what_is_no_json(body: bytes) -> None:
     with pytest.raises(MalformedError, match="expected JSON, found"):
         decode(body)
+
+
+@pytest.mark.parametrize(
+    ("told", "read"),
+    [
+        ("2012-05-12T06:29:15-07:00", "2012-05-12T13:29:15Z"),
+        ("2026-08-12T09:44:00Z", "2026-08-12T09:44:00Z"),
+        ("2026-08-12T09:44:00.123Z", "2026-08-12T09:44:00Z"),
+        (None, None),
+    ],
+)
+def test_times_are_told_in_utc(told: str | None, read: str | None) -> None:
+    assert time_of({"at": told}, "at") == read
+
+
+@pytest.mark.parametrize("told", ["2026-13-12T09:44:00Z", "0001-01-01T00:00:00+23:00", "yesterday", "2026-08-12", 5])
+def test_what_is_no_time(told: Any) -> None:
+    with pytest.raises(MalformedError, match="a time as at"):
+        time_of({"at": told}, "at")
 
 
 def test_a_client_never_asks_for_more_than_it_was_told_to(forge: Server) -> None:

@@ -8,6 +8,7 @@ import pty
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from datetime import date, datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,8 @@ from patchkit.core.errors import ConfigError, UnreachableError
 from patchkit.io.http import Http
 from patchkit.upstream.facts import Gone, Pull, Ref
 from patchkit.upstream.github_query import build
-from patchkit.upstream.hosts import for_host
-from patchkit.upstream.observe import commit_diff, compare, observe, require_something
+from patchkit.upstream.hosts import Forges, for_host
+from patchkit.upstream.observe import commit_diff, compare, observe, pull_diff, require_something
 from patchkit.upstream.store import Store
 
 from .forge_server import TOKEN, Server, git
@@ -218,6 +219,25 @@ def test_compares_and_diffs_of_full_shas_are_asked_for_once(hundred: Server, sto
     assert commit_diff(nobody, store, "github.com", "o/r1", one, offline=True) is None
 
 
+def test_the_diff_of_a_pull_request_is_asked_for_once_a_head(hundred: Server, store: Store) -> None:
+    ref = HUNDRED[0]
+    with Forges(store) as forges:
+        assert forges("github.com") is forges("GitHub.com")
+        pull = observe([ref], store, forges, now=NOW)[ref].fact
+        assert isinstance(pull, Pull)
+        for _ in range(2):
+            assert pull_diff(forges, store, pull) == f"diff of {ref}\n".encode()
+        assert len(hundred.asked("/pulls/")) == 1
+        assert pull_diff(nobody, store, replace(pull, head="b" * 40), offline=True) is None
+
+
+def test_offline_loads_no_http(tmp_path: Path) -> None:
+    code = SLOW.replace("timezone.utc))", "timezone.utc), offline=True)\nassert 'requests' not in sys.modules")
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "cache")], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert list(tmp_path.iterdir()) == []
+
+
 SLOW = """
 import sys
 from datetime import datetime, timezone
@@ -253,5 +273,5 @@ def test_progress_shows_on_a_terminal_only_and_only_after_a_while(
         out, printed = process.communicate()
     assert process.returncode == 0, printed
     assert out == b""
-    assert (b"asking github.com about 1 pull requests" in printed) is shown
+    assert (b"asking github.com about 1 pull request" in printed) is shown
     assert shown or printed == b""
