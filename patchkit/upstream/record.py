@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from patchkit.core.errors import ConfigError
 from patchkit.upstream.facts import Evidence, Fate, Found, Ref, State
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 VERSION = 1
 _TEXTS = (
