@@ -8,7 +8,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from patchkit.core.report import head_line, to_json
+from patchkit.core.report import errors_json, head_line, several_json, to_json
 from patchkit.upstream.actions import Action
 
 if TYPE_CHECKING:
@@ -146,10 +146,18 @@ def stack_json(stack: StackOutlook, error: FindingError | None = None) -> dict[s
     steps = [
         {**on_disk, **_step_json(outlook)} for on_disk, outlook in zip(document["steps"], stack.steps, strict=True)
     ]
-    errors = document["errors"]
-    if error is not None:
-        errors = [*errors, *({"code": error.code, "message": text, "hint": error.hint} for text in error.problems)]
-    return {**document, "basis": stack.basis, "steps": steps, "errors": errors}
+    return {**document, "basis": stack.basis, "steps": steps, "errors": [*document["errors"], *_errors(error)]}
+
+
+def stacks_json(stacks: tuple[StackOutlook, ...], error: FindingError | None = None) -> dict[str, Any]:
+    """Several stacks as one JSON object: `images` holds one object each."""
+    document = several_json("status", [stack.report for stack in stacks])
+    images = [stack_json(stack) if stack.steps else to_json(stack.report) for stack in stacks]
+    return {**document, "images": images, "errors": [*document["errors"], *_errors(error)]}
+
+
+def _errors(error: FindingError | None) -> list[dict[str, str]]:
+    return [] if error is None else errors_json(error)
 
 
 def _step_json(outlook: StepOutlook) -> dict[str, Any]:

@@ -105,8 +105,10 @@ CASES = {
         ),
         {},
         Action.REVIEW,
-        "ROCm/aiter#4494 landed on 2026-08-12 as c6ce60c749 and was reverted by ROCm/aiter#4709 (518cfbc60b),"
-        " superseded by ROCm/aiter#4916",
+        (
+            "ROCm/aiter#4494 landed on 2026-08-12 as c6ce60c749 and was reverted by ROCm/aiter#4709 (518cfbc60b),"
+            " superseded by ROCm/aiter#4916"
+        ),
     ),
     "reverted, but this image's files have it": (
         (known(State.REVERTED, False, "reverted"),),
@@ -118,15 +120,19 @@ CASES = {
         (known(State.ABANDONED),),
         {"plan": Plan(when="manual")},
         Action.REVIEW,
-        "ROCm/aiter#4494 was closed without landing;"
-        " a removal plan that waits for ROCm/aiter#4494 is impossible: this step's is manual",
+        (
+            "ROCm/aiter#4494 was closed without landing;"
+            " a removal plan that waits for ROCm/aiter#4494 is impossible: this step's is manual"
+        ),
     ),
     "abandoned, and waited for": (
         (known(State.ABANDONED),),
         {"plan": Plan(when="contained", ref=PR)},
         Action.REVIEW,
-        "ROCm/aiter#4494 was closed without landing;"
-        " the removal plan is impossible: it waits for ROCm/aiter#4494 to be contained",
+        (
+            "ROCm/aiter#4494 was closed without landing;"
+            " the removal plan is impossible: it waits for ROCm/aiter#4494 to be contained"
+        ),
     ),
     "gone": (
         (known(State.GONE),),
@@ -141,8 +147,10 @@ CASES = {
             "awaited": known(State.ABANDONED, ref=NEXT),
         },
         Action.REVIEW,
-        "ROCm/aiter#4494 is open, not landed;"
-        " the removal plan is impossible: it waits for ROCm/aiter#4916 to be released",
+        (
+            "ROCm/aiter#4494 is open, not landed;"
+            " the removal plan is impossible: it waits for ROCm/aiter#4916 to be released"
+        ),
     ),
     "the successor has landed in this image": (
         (

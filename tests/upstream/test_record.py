@@ -70,8 +70,10 @@ BAD: dict[str, tuple[Any, tuple[str, ...]]] = {
         (
             "u: pulls['aiter#1']: expected owner/repo#N, found 'aiter#1'",
             "u: pulls['a/b#1'].by: there is no such key",
-            "u: pulls['a/b#1'].state: expected one of open, draft, merged, reverted, superseded, abandoned, gone,"
-            " unknown, found 'landed'",
+            (
+                "u: pulls['a/b#1'].state: expected one of open, draft, merged, reverted, superseded, abandoned, gone,"
+                " unknown, found 'landed'"
+            ),
             "u: pulls['a/b#1'].landed_as: expected 40 hex digits of a commit, found 'c6ce60c'",
             "u: pulls['a/b#1'].as_of: expected since when this is known, found nothing",
         ),
