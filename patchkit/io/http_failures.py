@@ -30,6 +30,10 @@ class RangesRefusedError(HttpError):
     """The server answers a range request with the whole: files cannot be read out of an archive there."""
 
 
+class StalledError(HttpError):
+    """An answer, or the rest of one, did not come within the time for it."""
+
+
 class WrongContentError(HttpError):
     """An answer with other bytes than were asked for: what is published there is not what was pinned."""
 
@@ -89,7 +93,8 @@ def _retry_after(value: str) -> float | None:
 
 def stalled(seconds: float, found: str = "") -> Failed:
     """Return the failure of a server that sends nothing, or next to nothing, for `seconds`."""
-    return Failed(f"a stall: {found or f'no byte for {seconds:g} s'}", hint="check network and proxy, then try again")
+    found = f"a stall: {found or f'no byte for {seconds:g} s'}"
+    return Failed(found, hint="check network and proxy, then try again", kind=StalledError)
 
 
 def truncated(found: str) -> Failed:
