@@ -65,7 +65,8 @@ def to_json(report: Report) -> dict[str, Any]:
 
 
 def step_json(step: StepReport, command: str) -> dict[str, Any]:
-    """One step as JSON; `status` names the verdict `on_disk` and leaves room for upstream's state."""
+    """One step as JSON; `status` names the verdict `on_disk`; what is upstream, a bundle
+    cannot know, and the full tool fills in (patchkit.report.upstream)."""
     files = [
         {"path": c.path, "change": c.change.value, **({"from": c.source} if c.source else {})} for c in step.changes
     ]
@@ -89,7 +90,8 @@ def step_json(step: StepReport, command: str) -> dict[str, Any]:
         "on_disk": verdict,
         "in_image": None,
         "action": None,
-        "why": "\n".join(step.detail),
+        "why": "",
+        "detail": "\n".join(step.detail),
         "files": files,
         "upstream": upstream,
     }
