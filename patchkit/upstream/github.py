@@ -58,7 +58,8 @@ class _OverloadError(Exception):
 class GitHub:
     """One GitHub host (see `forge.Forge`).
 
-    `rest` and `graphql` are the addresses of its interfaces, `memory` keeps ETags between runs,
+    `rest` and `graphql` are the addresses of its interfaces, `token_hint` says how to give it a token where
+    one is needed, `memory` keeps ETags between runs,
     `max_wait` bounds the seconds slept in all, `clock` (epoch seconds) and `sleep` are the time's.
     """
 
@@ -80,7 +81,7 @@ class GitHub:
         self._rest = rest
         self._graphql = graphql
         self._token = token
-        self._token_hint = token_hint or f"a token has a limit of its own: gh auth login --hostname {host}, or GH_TOKEN"
+        self._token_hint = token_hint
         self._memory = memory
         self._http = http
         self._own_http = http is None

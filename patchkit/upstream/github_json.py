@@ -44,13 +44,13 @@ def tidy(text: Any, limit: int = _LONG) -> str:
 
 
 def text_of(node: dict[str, Any], name: str) -> str:
-    """Return a field that is text, "" where it is null."""
+    """Return a field that is text, "" where it is null; half a character (a lone surrogate) becomes `?`."""
     value = node.get(name)
     if value is None and name in node:
         return ""
     if not isinstance(value, str):
         raise MalformedError(f"text as {name}", value)
-    return value
+    return value.encode("utf-8", "replace").decode()
 
 
 def flag(node: dict[str, Any], name: str) -> bool:
@@ -111,8 +111,17 @@ def rest_pull(answer: Any, ref: Ref, as_of: str) -> Pull:
         updated_at=time_of(answer, "updated_at") or "",
         closed_at=time_of(answer, "closed_at"),
         merged_at=merged_at,
+        default_branch=_default_branch(answer),
         as_of=as_of,
     )
+
+
+def _default_branch(answer: dict[str, Any]) -> str | None:
+    """Return the default branch of the repository that a pull request goes to; none where that is gone (or of 2012)."""
+    repository = part_of(answer, "base").get("repo")
+    if not isinstance(repository, dict) or "default_branch" not in repository:
+        return None
+    return text_of(repository, "default_branch")
 
 
 def rest_compare(answer: Any) -> str:

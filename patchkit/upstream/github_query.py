@@ -93,7 +93,9 @@ def build(refs: Sequence[Ref]) -> Query:
         variables[f"o{index}"], variables[f"n{index}"] = owner, name
         parameters.append(f"$o{index}: String!, $n{index}: String!")
         aliases = " ".join(f"p{ref.number}: pullRequest(number: {ref.number}) {{ ...Facts }}" for ref in members)
-        parts.append(f"  r{index}: repository(owner: $o{index}, name: $n{index}) {{ {aliases} }}")
+        parts.append(
+            f"  r{index}: repository(owner: $o{index}, name: $n{index}) {{ defaultBranchRef {{ name }} {aliases} }}"
+        )
         places.update({ref: (f"r{index}", f"p{ref.number}") for ref in members})
     text = f"query({', '.join(parameters)}) {{\n" + "\n".join(parts) + "\n}" + _FRAGMENT % MAX_MENTIONS
     return Query(text=text, variables=variables, places=places)
@@ -106,7 +108,8 @@ def parse(answer: Any, query: Query, as_of: str) -> Parsed:
     """
     if not isinstance(answer, dict) or not ("data" in answer or "errors" in answer):
         raise MalformedError("a JSON object with data or errors", answer)
-    errors = [error for error in answer.get("errors") or () if isinstance(error, dict)]
+    told = answer.get("errors")
+    errors = [error for error in told if isinstance(error, dict)] if isinstance(told, list) else []
     data = answer.get("data")
     if not isinstance(data, dict) or (errors and not any(data.values()) and not any(map(_path, errors))):
         raise _refusal(errors)
@@ -129,7 +132,7 @@ def _one(
     node = repository.get(place[1]) if isinstance(repository, dict) else None
     if isinstance(node, dict):
         try:
-            return _pull(ref, node, as_of)
+            return _pull(ref, node, _default_branch(repository), as_of)
         except MalformedError as malformed:
             return Unanswered(ref=ref, reason=f"an answer that is no pull request: {malformed}")
     own = [error for error in errors if _path(error) == place]
@@ -154,7 +157,13 @@ def no_repository(ref: Ref) -> Unanswered:
     )
 
 
-def _pull(ref: Ref, node: dict[str, Any], as_of: str) -> Pull:
+def _default_branch(repository: Any) -> str | None:
+    """Return the name of the default branch; an empty repository has none."""
+    branch = repository.get("defaultBranchRef")
+    return text_of(branch, "name") if isinstance(branch, dict) else None
+
+
+def _pull(ref: Ref, node: dict[str, Any], default_branch: str | None, as_of: str) -> Pull:
     if node.get("number") != ref.number:
         raise MalformedError(f"number {ref.number}", node.get("number"))
     merged_at = time_of(node, "mergedAt")
@@ -172,6 +181,7 @@ def _pull(ref: Ref, node: dict[str, Any], as_of: str) -> Pull:
         merged_at=merged_at,
         closed_by=tuple(_closer(event["closer"]) for event in _nodes(node.get("closings")) or () if _has_commit(event)),
         mentions=_mentions(ref, node),
+        default_branch=default_branch,
         as_of=as_of,
     )
 
@@ -217,8 +227,7 @@ def _mentions(ref: Ref, node: dict[str, Any]) -> tuple[Mention, ...] | None:
         repository = source.get("repository") if isinstance(source, dict) else None
         if not isinstance(source, dict) or not isinstance(repository, dict) or flag(repository, "isPrivate"):
             continue
-        by = Ref.parse(f"{text_of(repository, 'nameWithOwner')}#{source.get('number')}")
-        by = Ref(repo=by.repo, number=by.number, host=ref.host)
+        by = _ref(repository, source, ref.host)
         merged_at = time_of(source, "mergedAt")
         found[by] = Mention(
             ref=by,
@@ -229,6 +238,15 @@ def _mentions(ref: Ref, node: dict[str, Any]) -> tuple[Mention, ...] | None:
             merged_at=merged_at,
         )
     return tuple(found.values())
+
+
+def _ref(repository: dict[str, Any], source: dict[str, Any], host: str) -> Ref:
+    text = f"{text_of(repository, 'nameWithOwner')}#{source.get('number')}"
+    try:
+        found = Ref.parse(text)
+    except ValueError:
+        raise MalformedError("a pull request that refers to it", text) from None
+    return Ref(repo=found.repo, number=found.number, host=host)
 
 
 def _path(error: dict[str, Any]) -> tuple[Any, ...]:

@@ -25,7 +25,10 @@ def for_host(host: str, *, memory: Memory | None = None, http: Http | None = Non
     host = host.lower()
     rest, graphql = addresses(host)
     token = find_token(host)
-    hint = f"GH_TOKEN=$(gh auth token --hostname {host})" if token is None and in_keyring(host) else ""
+    variable = "GH_TOKEN" if host == DEFAULT_HOST or host.endswith(TENANTS) else "GH_ENTERPRISE_TOKEN"
+    hint = f"gh auth login --hostname {host}, or set {variable}: a token has a limit of its own"
+    if token is None and in_keyring(host):
+        hint = f"gh keeps the token in the keyring: export {variable}=$(gh auth token --hostname {host})"
     return GitHub(host=host, rest=rest, graphql=graphql, token=token, token_hint=hint, memory=memory, http=http)
 
 

@@ -5,6 +5,7 @@ Nothing is lost by a failure: whatever was known before is told, with its age an
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, timezone
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from patchkit.upstream.store import Store
 
 TIME_TO_LIVE = timedelta(minutes=15)
-_FULL_SHA = 40
+_FULL_SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +95,7 @@ def compare(
     `UnreachableError` where the forge fails, `ConfigError` for an unknown host.
     """
     host = host.lower()
-    lasting = len(base) >= _FULL_SHA and len(head) >= _FULL_SHA
+    lasting = all(_FULL_SHA.fullmatch(name) for name in (base, head))
     status = store.compared(host, repo, base, head) if lasting else None
     if status is not None or offline:
         return status

@@ -94,7 +94,7 @@ class Store:
         with self._transaction() as connection:
             for fact in facts:
                 kind, content = to_json(fact)
-                row = (str(fact.ref), kind, json.dumps(content, sort_keys=True, ensure_ascii=False))
+                row = (str(fact.ref), kind, json.dumps(content, sort_keys=True))
                 connection.execute("INSERT OR IGNORE INTO observations (ref, kind, payload) VALUES (?, ?, ?)", row)
                 connection.execute(
                     "INSERT OR IGNORE INTO sightings (ref, as_of, observation)"

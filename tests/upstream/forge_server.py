@@ -55,6 +55,7 @@ class Repository:
     private: bool = False
     git: str | None = None  # a directory
     forbidden: str = ""  # an error type for all of it
+    default_branch: str = "main"
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,8 @@ class Server:
                 raise GraphQLError(f"no: {pull.broken}", extensions={"type": pull.broken})
             return self._node(full, pull)
 
-        return {"__typename": "Repository", "pullRequest": pull_request}
+        branch = {"__typename": "Ref", "name": repository.default_branch}
+        return {"__typename": "Repository", "pullRequest": pull_request, "defaultBranchRef": branch}
 
     def _node(self, repo: str, pull: Pull) -> dict[str, Any]:
         def timeline(info: Any, last: int, itemTypes: list[str]) -> dict[str, Any]:  # noqa: N803 - GitHub's name
@@ -267,7 +269,11 @@ class Handler(BaseHTTPRequestHandler):
             "title": pull.title,
             "state": "open" if pull.state == "OPEN" else "closed",
             "draft": pull.draft,
-            "base": {"ref": "main", "sha": sha(repo, "main")},
+            "base": {
+                "ref": "main",
+                "sha": sha(repo, "main"),
+                "repo": {"default_branch": self.server_of.repositories[repo].default_branch},
+            },
             "head": {"ref": "fix", "sha": node["headRefOid"]},
             "merge_commit_sha": node["mergeCommit"]["oid"],
             "created_at": node["createdAt"],
@@ -369,6 +375,7 @@ def _too_large(handler: Handler) -> None:
     answer = handler.server_of.execute(json.loads(handler.asked))
     answer["errors"] = []
     for repository, pulls in answer["data"].items():
+        del pulls["defaultBranchRef"]
         for alias in list(pulls)[len(pulls) // 2 :]:
             pulls[alias] = None
             answer["errors"].append(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from graphql import parse as parse_graphql
 from graphql import validate
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from patchkit.core.errors import ConfigError
 from patchkit.upstream.facts import Commit, Gone, Mention, Pull, Ref
@@ -16,6 +19,7 @@ from patchkit.upstream.github import GitHub
 from patchkit.upstream.github_json import MalformedError, decode, time_of
 from patchkit.upstream.github_query import RefusedQueryError, build, parse
 from patchkit.upstream.hosts import addresses, for_host
+from patchkit.upstream.store import Store
 
 from .forge_server import TOKEN, Server, git, sha
 
@@ -92,8 +96,19 @@ def test_every_fact_of_a_pull_request(forge: Server) -> None:
             ),
             Mention(ref=Ref.parse("ROCm/aiter#4916"), title="Again [31m", state="open", body="x" * 10_000),
         ),
+        default_branch="main",
         as_of=AS_OF,
     )
+
+
+def test_the_default_branch_is_told_by_both_interfaces(forge: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    forge.pull("o/r", 1)
+    forge.repositories["o/r"].default_branch = "develop"
+    (ref,) = refs("o/r", 1)
+    answers = [for_host("github.com").observe([ref], NOW)[ref]]
+    monkeypatch.delenv("GH_TOKEN")
+    answers.append(for_host("github.com").observe([ref], NOW)[ref])
+    assert [(answer.base, answer.default_branch) for answer in answers] == [("main", "develop")] * 2
 
 
 def test_a_test_merge_is_no_merge_commit_and_a_bots_commit_is_told(forge: Server) -> None:
@@ -283,6 +298,7 @@ def test_enterprise_server(forge: Server, monkeypatch: pytest.MonkeyPatch) -> No
         {"data": {"r0": {"p1": {"number": 1, "title": None, "state": "OPEN"}}}},
         {"data": {"r0": 7}},
         {"errors": "x"},
+        {"errors": 5},
         {"data": {"r0": {"p1": {"number": 1, "title": "t", "state": "WEIRD"}}}},
     ],
     ids=repr,
@@ -295,6 +311,52 @@ def test_no_shape_of_an_answer_is_believed_or_breaks_it(answer: Any) -> None:
         pass
     else:
         assert not isinstance(found.answers[ref], Pull | Gone)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(st.characters(), max_size=5) | st.just("\ud800"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [at, *(place for key, item in inner for place in places(item, (*at, key)))]
+
+
+def with_value(value: Any, at: tuple[Any, ...], new: Any) -> Any:
+    if not at:
+        return new
+    changed = value.copy()
+    changed[at[0]] = with_value(value[at[0]], at[1:], new)
+    return changed
+
+
+@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_an_answer_that_is_wrong_in_any_one_place_breaks_nothing(true_answer: Any, tmp_path: Path, data: Any) -> None:
+    query, answer = true_answer
+    wrong = with_value(answer, data.draw(st.sampled_from(places(answer))), data.draw(json_values))
+    try:
+        found = parse(wrong, query, AS_OF)
+    except (MalformedError, RefusedQueryError) as error:
+        assert str(error)
+    else:
+        assert set(found.answers) | set(found.again) == set(query.places)
+        with Store(str(tmp_path)) as store:
+            store.add(fact for fact in found.answers.values() if isinstance(fact, Pull | Gone))
+
+
+@pytest.fixture(scope="module")
+def true_answer(schema: Any) -> Any:
+    server = Server(schema)
+    server.pull("o/r", 3, title='Revert "it"', state="MERGED", merged_at="2026-08-12T16:53:00Z", merge_commit="a" * 40)
+    server.pull("o/r", 1, state="CLOSED", closer="Land (#1)\n\nbody", mentioned_by=(("o/r", 3),))
+    query = build(refs("o/r", 1, 2, 3))
+    answer = server.execute({"query": query.text, "variables": query.variables})
+    server.close()
+    return query, json.loads(json.dumps(answer))
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b'{"a": ', b"[" * 100_000, b"\xff\xfe"])
