@@ -65,6 +65,9 @@ class Forge(Protocol):
     def compare_diff(self, repo: str, base: str, head: str) -> bytes | None:
         """Return what `head` changes since its merge base with `base` as a unified diff; None, errors as `commit`."""
 
+    def pull_diff(self, ref: Ref) -> bytes | None:
+        """Return what a pull request changes, as it is now, as a unified diff; None and errors as `commit`."""
+
     def close(self) -> None:
         """Close the connections."""
 

@@ -133,6 +133,10 @@ class GitHub:
         url = f"{self._repository(repo)}/compare/{quote(base, safe='')}...{quote(head, safe='')}"
         return self._read(url, _DIFF, bytes)
 
+    def pull_diff(self, ref: Ref) -> bytes | None:
+        """Return what a pull request changes; see `Forge`."""
+        return self._read(f"{self._repository(ref.repo)}/pulls/{ref.number}", _DIFF, bytes)
+
     # many pull requests
 
     def _ask_graphql(self, queue: deque[Ref], as_of: str, tell: Told) -> None:

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
+from datetime import datetime
 from typing import Any
 
 from patchkit.upstream.facts import Commit, Pull, Ref
-from patchkit.upstream.forge import COMPARE_STATES
+from patchkit.upstream.forge import COMPARE_STATES, iso
 
 _SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
+_TIME = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})")
 _LONG = 200
 
 
@@ -68,13 +70,15 @@ def sha_of(node: dict[str, Any], name: str) -> str:
 
 
 def time_of(node: dict[str, Any], name: str) -> str | None:
-    """Return a field that is a time in UTC (`2026-08-12T09:44:00Z`), or None where it is null."""
+    """Return a field that is a time with a zone, in UTC (`2026-08-12T09:44:00Z`), or None where it is null."""
     value = node.get(name)
     if value is None:
         return None
-    if not isinstance(value, str) or not _TIME.fullmatch(value):
-        raise MalformedError(f"a time as {name}", value)
-    return value
+    match = _TIME.fullmatch(value) if isinstance(value, str) else None
+    if match is not None:
+        with suppress(ValueError, OverflowError):  # month 13; a time before year 1
+            return iso(datetime.fromisoformat(match[1] + match[2].replace("Z", "+00:00")))
+    raise MalformedError(f"a time as {name}", value)
 
 
 def part_of(node: Any, name: str) -> dict[str, Any]:

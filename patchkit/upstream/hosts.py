@@ -29,6 +29,29 @@ def for_host(host: str, *, memory: Memory | None = None, http: Http | None = Non
     return GitHub(host=host, rest=rest, graphql=graphql, token=token, token_hint=hint, memory=memory, http=http)
 
 
+class Forges:
+    """The forges of one run, each made when it is first asked for: `forges(host)`, as `observe` wants it."""
+
+    def __init__(self, memory: Memory | None = None, http: Http | None = None) -> None:
+        self._memory = memory
+        self._http = http
+        self._made: dict[str, Forge] = {}
+
+    def __call__(self, host: str) -> Forge:
+        """Return the forge at `host`; raises as `for_host` does."""
+        host = host.lower()
+        if host not in self._made:
+            self._made[host] = for_host(host, memory=self._memory, http=self._http)
+        return self._made[host]
+
+    def __enter__(self) -> Forges:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for forge in self._made.values():
+            forge.close()
+
+
 def addresses(host: str) -> tuple[str, str]:
     """Return the addresses of a GitHub host's REST and GraphQL interfaces, without a slash at the end.
 

@@ -5,7 +5,7 @@ Nothing is lost by a failure: whatever was known before is told, with its age an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
@@ -52,7 +52,7 @@ def observe(
 ) -> dict[Ref, Observed]:
     """Return what is known of each of `refs`, in their order.
 
-    `forge(host)` gives a host's forge (`hosts.for_host`); it is called only for hosts that must be asked:
+    `forge(host)` gives a host's forge (`hosts.Forges`); it is called only for hosts that must be asked:
     those of pull requests of which nothing is known that is younger than `ttl`. With `offline`, or an `as_of`
     (then nothing counts that was said after the end of that day, UTC), nothing is asked. `now` has a zone.
     Raises what the store raises; failures of forges are in the answer.
@@ -111,14 +111,24 @@ def commit_diff(
     """Return what commit `sha` (a full SHA) changes as a unified diff, asked for once; None and errors as `compare`."""
     host = host.lower()
     key = f"commit-diff {host}/{repo}@{sha}"
+    return _object(store, key, lambda: forge(host).commit_diff(repo, sha), offline)
+
+
+def pull_diff(forge: Callable[[str], Forge], store: Store, pull: Pull, *, offline: bool = False) -> bytes | None:
+    """Return what `pull` changes as a unified diff, asked for once a head; None and errors as `compare`."""
+    key = f"pull-diff {pull.ref}@{pull.head}"
+    return _object(store, key, lambda: forge(pull.ref.host).pull_diff(pull.ref), offline)
+
+
+def _object(store: Store, key: str, ask: Callable[[], bytes | None], offline: bool) -> bytes | None:
     kept = store.object(key)
     if kept is not None or offline:
         return kept
-    with working(f"asking {host} for a commit of {repo}"):
-        diff = forge(host).commit_diff(repo, sha)
-    if diff is not None:
-        store.add_object(key, diff)
-    return diff
+    with working(f"asking for the {key}"):
+        data = ask()
+    if data is not None:
+        store.add_object(key, data)
+    return data
 
 
 def _ask(
@@ -136,7 +146,7 @@ def _ask(
         answers.update(news)
         store.add(fact for fact in news.values() if isinstance(fact, Pull | Gone))
 
-    with working(f"asking {host} about {len(refs)} pull requests"):
+    with working(f"asking {host} about {len(refs)} pull request{'s' if len(refs) > 1 else ''}"):
         asked.observe(refs, now, keep)
     return answers
 
@@ -149,13 +159,9 @@ def _believed(answer: Answer, store: Store) -> Answer:
     if isinstance(known, Pull) and known.updated_at > answer.updated_at:
         return known
     if isinstance(known, Pull) and answer.mentions is None and known.updated_at == answer.updated_at:
-        return Pull(**{**{name: getattr(answer, name) for name in Pull.__slots__}, **_richer(known)})
+        # REST cannot tell these of a pull request that did not change since GraphQL told them
+        return replace(answer, mentions=known.mentions, closed_by=known.closed_by)
     return answer
-
-
-def _richer(known: Pull) -> dict[str, object]:
-    """Return what REST cannot tell of a pull request that did not change since GraphQL told it."""
-    return {"mentions": known.mentions, "closed_by": known.closed_by}
 
 
 def _is_young(fact: Pull | Gone | None, now: datetime, ttl: timedelta) -> bool:
