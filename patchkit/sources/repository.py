@@ -38,11 +38,13 @@ _PATIENCE = (
 
 
 class GitFailedError(Exception):
-    """Git ended with an error; `complaint` is the first line of what it said, or its exit status."""
+    """Git ended with an error: `complaint` is the first line of what it said (`exit N` where it was silent),
+    `status` its exit status."""
 
-    def __init__(self, complaint: str) -> None:
+    def __init__(self, complaint: str, status: int) -> None:
         super().__init__(complaint)
         self.complaint = complaint
+        self.status = status
 
 
 class Repository:
@@ -135,13 +137,21 @@ def _execute(git: Any, spec: str, directory: str, command: list[str], stdin: Any
             f"{spec}: expected the program git, found none", hint="apt-get install git"
         ) from error
     except GitCommandError as error:
-        complaint = str(error.stderr).partition("stderr: '")[2].rstrip("'").strip() or f"exit {error.status}"
+        said = str(error.stderr).partition("stderr: '")[2].rstrip("'").strip()
+        status = int(error.status) if isinstance(error.status, int) else -1
+        complaint = said or f"exit {status}"
     if "dubious ownership" in complaint:
         raise RefusedByMachineError(
             f"{spec}: git refuses a repository that another user owns",
             hint=f"git config --global --add safe.directory {os.path.abspath(directory)}",
         )
-    raise GitFailedError(complaint.splitlines()[0])
+    raise GitFailedError(_telling_line(complaint), status)
+
+
+def _telling_line(complaint: str) -> str:
+    """The first line that is no warning or progress, else the first."""
+    lines = complaint.splitlines()
+    return next((line for line in lines if line.startswith(("fatal:", "error:"))), lines[0])
 
 
 @contextmanager

@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 DEFAULT_HOST = "github.com"
-_REF = re.compile(r"(?:(?P<host>[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::[0-9]+)?)/)?(?P<repo>[^/#\s]+/[^/#\s]+)#(?P<number>[1-9][0-9]*)")
+_REF = re.compile(
+    r"(?:(?P<host>[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::[0-9]+)?)/)?(?P<repo>[^/#\s]+/[^/#\s]+)#(?P<number>[1-9][0-9]*)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
