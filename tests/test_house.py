@@ -33,7 +33,7 @@ GUARDED = {
     "subprocess": {"io/process.py", "core/runs.py"},  # a bundle runs steps with nothing but core
     "docker": {"io/engine.py"},
     "yaml": {"model/yamlfile.py"},
-    "git": {"sources/git.py"},
+    "git": {"sources/repository.py"},
     "tree_sitter": {"model/shell_syntax.py"},
     "tree_sitter_bash": {"model/shell_syntax.py"},
 }
