@@ -174,6 +174,7 @@ def _step(
             fate=fates[ref],
             containment=upstreams.contained(ref, image, content),
             first_image=upstreams.first_image(ref, image, others),
+            near=upstreams.near(ref, image),
             trouble=upstreams.trouble(ref),
         )
 

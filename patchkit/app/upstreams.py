@@ -172,17 +172,36 @@ class Upstreams:
         if not turns and fate.state not in _NEVER_LANDED and content is None:
             detail = f"its state is {fate.state.value}, and no commit is known by which it landed"
             unknown = Evidence(question="ancestry", found=Found.NOT_TRIED, detail=detail)
-            return Containment(in_image=None, how="unknown", evidence=(unknown,))
+            return self._by_release(ref, image, Containment(in_image=None, how="unknown", evidence=(unknown,)))
         history = self._repositories[ref.host, ref.repo].history
         revision = self._revision(image, ref.host, ref.repo)
         if revision is not None and history is not None:
-            found = history.find(revision)
-            revision = history.commit(found).sha if found is not None else self._resolved(ref, revision)
+            place = history.find(revision)
+            revision = history.commit(place).sha if place is not None else self._resolved(ref, revision)
 
         def ancestry(a: str, b: str) -> str | None:
             return self._compared(ref, a, b, asking=asking)
 
-        return contains(turns, revision, history=history, ancestry=ancestry, content=content)
+        told = contains(turns, revision, history=history, ancestry=ancestry, content=content)
+        return told if told.in_image is not None else self._by_release(ref, image, told)
+
+    def _by_release(self, ref: Ref, image: Image, found: Containment) -> Containment:
+        """What the image's release says, where the image is exactly that release and no commit could tell."""
+        component, first = _component(image, ref), self._fates[ref].first_release
+        if component is None or not component.exact or component.release is None or first is None:
+            return found
+        has_it = _version(component.release) >= _version(first)
+        detail = f"the image is release {component.release}; the first release with the change is {first}"
+        said = Evidence(question="release", found=Found.YES if has_it else Found.NO, detail=detail)
+        has_it = has_it and self._fates[ref].state is State.MERGED
+        return Containment(in_image=has_it, how="release", evidence=(*found.evidence, said))
+
+    def near(self, ref: Ref, image: Image) -> str | None:
+        """The release that `image` is nearest to, where that is no older than the first one with the change."""
+        component, first = _component(image, ref), self._fates[ref].first_release
+        if component is None or component.release is None or first is None:
+            return None
+        return component.release if _version(component.release) >= _version(first) else None
 
     def _resolved(self, ref: Ref, revision: str) -> str:
         """A tag's or branch's commit, where the clone knows it; else the name itself, for the forge."""
@@ -244,15 +263,23 @@ def _is_of(component: Component, host: str, repo: str) -> bool:
     return component.repo.casefold() in (repo.casefold() if host == "github.com" else "", f"{host}/{repo}".casefold())
 
 
+def _component(image: Image, ref: Ref) -> Component | None:
+    """The component of `image` that comes from the repository of `ref`."""
+    return next((component for _, component in image.components if _is_of(component, ref.host, ref.repo)), None)
+
+
 def _release(image: Image, ref: Ref) -> Version:
     """The release that is nearest to the image's component of this repository; 0 where none is named."""
-    for _, component in image.components:
-        if _is_of(component, ref.host, ref.repo) and component.release is not None:
-            try:
-                return Version(component.release)
-            except InvalidVersion:
-                break
-    return Version("0")
+    component = _component(image, ref)
+    return _version("0" if component is None or component.release is None else component.release)
+
+
+def _version(text: str) -> Version:
+    """A release's or a tag's version; 0 where its name is none."""
+    try:
+        return Version(text)
+    except InvalidVersion:
+        return Version("0")
 
 
 def last_day(text: str) -> date:

@@ -63,12 +63,12 @@ def run(args: Namespace) -> int:
     wish = _wish(args)
     project = projects.find(args.folder)
     images = _images(project, args)
+    several = len(images) != 1
     with working("status"):
-        stacks, record = outlook.look(project, images, wish, args)
+        stacks, record = outlook.look(project, images, wish, args, several=several)
     if args.save:
         outlook.save(project, record)
     error = finding(stacks, fail_on)
-    several = args.image is None and len(images) != 1
     _print(stacks, args, error=error, several=several)
     errors = [stack.report.exit_code for stack in stacks]
     return max([*errors, 0 if error is None else error.exit_code], default=0)
@@ -84,7 +84,7 @@ def _images(project: Project, args: Namespace) -> list[str]:
 def _wish(args: Namespace) -> Wish:
     from patchkit.app.outlook import Wish
 
-    if args.as_of is not None and not _DATE.fullmatch(args.as_of):
+    if args.as_of is not None and not _is_date(args.as_of):
         raise ConfigError(
             f"--as-of {args.as_of}: expected a date such as 2026-09-30, or a time such as 2026-09-30T12:00:00Z",
             hint="patchkit status --as-of 2026-09-30",
@@ -104,6 +104,18 @@ def _wish(args: Namespace) -> Wish:
             )
         clones[repo] = directory
     return Wish(offline=args.offline or args.as_of is not None, as_of=args.as_of, fetch=args.fetch, clones=clones)
+
+
+def _is_date(text: str) -> bool:
+    from patchkit.app.upstreams import last_day
+
+    if not _DATE.fullmatch(text):
+        return False
+    try:
+        last_day(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _fail_on(text: str | None) -> tuple[str, ...]:
