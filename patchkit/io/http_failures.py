@@ -19,11 +19,12 @@ _QUERY = re.compile(r"(?<=[?#])[^\s'\")]+")
 
 
 class HttpError(UnreachableError):
-    """A request that failed; `status` is the server's answer, or None where there was none."""
+    """A request that failed; `status` is the server's answer, or None where there was none; `found` what was found."""
 
-    def __init__(self, *problems: str, hint: str = "", status: int | None = None) -> None:
+    def __init__(self, *problems: str, hint: str = "", status: int | None = None, found: str = "") -> None:
         super().__init__(*problems, hint=hint)
         self.status = status
+        self.found = found
 
 
 class RangesRefusedError(HttpError):
@@ -145,5 +146,6 @@ def diagnose(error: BaseException, timeouts: tuple[float, float]) -> Failed:
 def given_up(url: str, expected: str, failure: Failed, attempts: int) -> HttpError:
     """Return the error that the user sees."""
     tries = f" ({attempts} attempts)" if attempts > 1 else ""
-    message = f"{redact(url)}: expected {expected}, found {failure.found}{tries}"
-    return failure.kind(message, hint=failure.hint, status=failure.status)
+    found = f"{failure.found}{tries}"
+    message = f"{redact(url)}: expected {expected}, found {found}"
+    return failure.kind(message, hint=failure.hint, status=failure.status, found=found)

@@ -13,7 +13,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 from urllib.parse import quote
 
-from patchkit.io.http_failures import HttpError, StalledError
+from patchkit.io.http_failures import HttpError, StalledError, redact
 from patchkit.upstream.facts import Gone
 from patchkit.upstream.forge import ForgeError, Unanswered, iso
 from patchkit.upstream.github_json import MalformedError, decode, rest_commit, rest_compare, rest_pull
@@ -292,9 +292,10 @@ class GitHub:
         try:
             return self._http.get(url, headers, statuses=_EVERY_STATUS, limit=_MAX_BYTES, body=body)
         except StalledError as error:
-            raise _OverloadError(str(error), stall=True) from None
+            raise _OverloadError(f"{self.host}: {error.found}, at {redact(self._rest)}", stall=True) from None
         except HttpError as error:
-            self._stop(ForgeError(self._clean(str(error)), hint=error.hint), "graphql", "rest")
+            problem = f"{self.host}: {error.found}, at {redact(self._rest)}"
+            self._stop(self._problem(problem, hint=error.hint), "graphql", "rest")
 
     def _refused(self, interface: str, refusal: Refusal) -> NoReturn:
         """Raise what a refusal means for this request, or for all later ones too."""

@@ -101,7 +101,7 @@ def test_a_server_that_stalls_again_is_left_alone(full: Server) -> None:
     answers = client(full, patience=0.3).observe(TWENTY, NOW)
     assert sizes(full) == [20, 10]
     (reason,) = reasons(answers)
-    assert "a stall: no byte for 0.3 s" in reason
+    assert reason == f"github.com: a stall: no byte for 0.3 s, at {full.url}"
 
 
 @pytest.mark.parametrize("name", ["reset", "short-body"])
@@ -206,7 +206,7 @@ def test_nobody_listens(full: Server) -> None:
     full.close()
     answers = client(full).observe(TWENTY, NOW)
     (reason,) = reasons(answers)
-    assert "Connection refused" in reason
+    assert reason == f"github.com: Connection refused, at {full.url}"
 
 
 @pytest.mark.parametrize("name", ["500", "502", "504"])
