@@ -256,7 +256,7 @@ class Upstreams:
         never = sum(fate.as_of is None for fate in known)
         text += f"; of {never} of {len(known)} pull requests nothing is known" if never else ""
         troubles = [place.trouble for place in self._repositories.values() if place.trouble is not None]
-        return "; ".join([text, *troubles, *self._silent.values()])
+        return "; ".join([text, *troubles, *self._silent.values(), *self._store.notes])
 
 
 def _is_of(component: Component, host: str, repo: str) -> bool:

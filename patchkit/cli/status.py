@@ -63,6 +63,8 @@ def run(args: Namespace) -> int:
     wish = _wish(args)
     project = projects.find(args.folder)
     images = _images(project, args)
+    if args.on_disk:
+        return _on_disk(project, images, args)
     several = len(images) != 1
     with working("status"):
         stacks, record = outlook.look(project, images, wish, args, several=several)
@@ -72,6 +74,16 @@ def run(args: Namespace) -> int:
     _print(stacks, args, error=error, several=several)
     errors = [stack.report.exit_code for stack in stacks]
     return max([*errors, 0 if error is None else error.exit_code], default=0)
+
+
+def _on_disk(project: Project, images: list[str], args: Namespace) -> int:
+    from patchkit.app import on_disk
+    from patchkit.cli.output import emit, emit_all
+
+    reports = [on_disk.look(project, project.lock(image), args).report for image in images]
+    if len(reports) == 1:
+        return emit(reports[0], as_json=args.json)
+    return emit_all("status", reports, as_json=args.json)
 
 
 def _images(project: Project, args: Namespace) -> list[str]:
