@@ -31,6 +31,7 @@ def configure(parser: ArgumentParser) -> None:
         "patchkit status --fetch --save",
     )
     options.target(parser)
+    parser.add_argument("--on-disk", action="store_true", help="only what is on disk: what a bundle's status says")
     parser.add_argument(
         "--offline", action="store_true", help="ask no forge: answer from what is known, and say its age"
     )
