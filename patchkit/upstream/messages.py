@@ -159,3 +159,32 @@ def own_lines(body: str) -> Iterator[tuple[str, bool]]:
         else:
             squashed = squashed and _RULE.match(line) is None
             yield line, squashed
+
+
+_SUCCEEDS = re.compile(
+    r"\b(?:supersed(?:es?|ed|ing)|replac(?:es?|ing|ement (?:of|for))|re-?land(?:s|ing)?|re-?appl(?:y|ies|ying)|take over|takes over)"
+    r"(?:\s+(?:of|from))?\b[\s:]*(?P<refs>(?:(?:PRs?|pull requests?|and|,|&)\s*|\s|"
+    r"https?://[^\s/]+/[\w.-]+/[\w.-]+/pull/\d{1,9}|(?:[\w.-]+/[\w.-]+)?#\d{1,9})+)",
+    re.IGNORECASE,
+)
+_REF = re.compile(
+    r"https?://[^\s/]+/(?P<at>[\w.-]+/[\w.-]+)/pull/(?P<n>\d{1,9})|(?P<repo>[\w.-]+/[\w.-]+)?#(?P<number>\d{1,9})"
+)
+
+
+def names_reverted_pulls(body: str, repo: str) -> tuple[int, ...]:
+    """Return the pull requests of `repo` that a description says it reverts: `Reverts owner/repo#N`."""
+    return tuple(number for at, number in parse_body(body).reverts_pulls if at in ("", repo.casefold()))
+
+
+def names_superseded_pulls(title: str, body: str, repo: str) -> tuple[int, ...]:
+    """Return the pull requests of `repo` that a later one's title or description says it supersedes, replaces or
+    lands again."""
+    found = []
+    for line in [title, *(line for line, _ in own_lines(body))]:
+        for match in _SUCCEEDS.finditer(line):
+            for ref in _REF.finditer(match["refs"]):
+                at = (ref["at"] or ref["repo"] or repo).casefold()
+                if at == repo.casefold():
+                    found.append(int(ref["n"] or ref["number"]))
+    return tuple(found)
