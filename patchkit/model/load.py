@@ -10,6 +10,7 @@ from patchkit.core.errors import ConfigError
 from patchkit.model import checks, edge, rules, yamlfile
 from patchkit.model.image import Image
 from patchkit.model.stack import Stack
+from patchkit.model.waiver import Baseline, Waiver
 from patchkit.model.yamlfile import Plain, Problem, shorten
 
 if TYPE_CHECKING:
@@ -44,6 +45,16 @@ def load_stack(path: Path) -> Stack:
         yield from _patch_files(data, path)
 
     return _load(Stack, path, check, f"patchkit lock --image {name}")
+
+
+def load_waiver(path: Path) -> Waiver:
+    """Load `waivers/PR.yaml`; raises as `load_image` does. What it does not state is for `waiver check` to name."""
+    return _load(Waiver, path, checks.waiver, "patchkit waiver check")
+
+
+def load_baseline(path: Path) -> Baseline:
+    """Load `waivers/baseline.yaml`; raises as `load_image` does."""
+    return _load(Baseline, path, checks.waiver, "patchkit waiver check")
 
 
 def patch_file(stack_file: Path, name: str) -> Path:
