@@ -12,18 +12,21 @@ from patchkit.model import diffstat, yamlfile
 from patchkit.model.load import COMMON, load_baseline, load_image, load_stack, load_waiver
 from patchkit.model.stack import PatchStep
 from patchkit.upstream import record as records
-from patchkit.waivers import view
+from patchkit.waivers import output, view
 from patchkit.waivers.render import render
+from patchkit.waivers.scaffold import scaffold
 from patchkit.waivers.subject import StackFacts, Subject, WaiverFacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+    from datetime import date
 
     from patchkit.app.project import Project
     from patchkit.core.lockfile import Lock
     from patchkit.model.diffstat import FileCount
     from patchkit.model.stack import Stack
     from patchkit.upstream.record import Record
+    from patchkit.waivers.rules import Finding
 
 T = TypeVar("T")
 
@@ -32,16 +35,17 @@ TEMPLATE = "template.md.j2"
 _PATCHES = (".patch", ".diff")
 
 
-def read(project: Project, *, template: str | None = None, baseline: str | None = None) -> Subject:
+def read(project: Project, *, template: str | None = None, baseline: str | None = None, accept: bool = True) -> Subject:
     """The whole project. `template` and `baseline` are files of the caller's; without them those in waivers/ are
-    taken, where there are any. Raises one ConfigError with the problems of every file that cannot be read."""
+    taken, where there are any. No baseline is read unless `accept`. Raises one ConfigError with the problems of every file that cannot be read."""
     failures: list[ConfigError] = []
     images = _each(project.images(), lambda name: load_image(Path(project.image_file(name))), failures)
     stacks = _each(_stack_names(project), lambda name: _stack(project, name), failures)
     waivers = _each(_waiver_stems(project), lambda stem: _waiver(project, stem), failures)
-    accepted = Path(baseline) if baseline is not None else Path(project.path("waivers", f"{BASELINE}.yaml"))
+    accepted = _baseline_path(project, baseline)
     shown = os.path.relpath(accepted.absolute(), project.root)
-    kept = _each([shown] if baseline or accepted.exists() else [], lambda _: load_baseline(accepted), failures)
+    wanted = accept and (baseline is not None or accepted.exists())
+    kept = _each([shown] if wanted else [], lambda _: load_baseline(accepted), failures)
     if failures:
         problems = dict.fromkeys(problem for failure in failures for problem in failure.problems)
         raise ConfigError(*problems, hint=failures[0].hint)
@@ -212,3 +216,43 @@ def _must(subject: Subject, waiver: WaiverFacts) -> str:
     if waiver.rendered is None:
         raise AssertionError(waiver.path)
     return waiver.rendered
+
+
+def new(project: Project, number: int, image: str, *, filed: str) -> str:
+    """Write the scaffold of a waiver for the steps of `image` that no waiver covers; return its path.
+
+    Raises ConfigError where it is there already (it is never overwritten), or nothing is left to cover.
+    """
+    path = Path(project.path("waivers", f"{number}.yaml"))
+    if os.path.lexists(path):
+        raise ConfigError(
+            f"waivers/{number}.yaml: it is there already, and is not overwritten", hint="patchkit waiver check"
+        )
+    failures: list[ConfigError] = []
+    waivers = _each(_waiver_stems(project), lambda stem: _waiver(project, stem), failures)
+    for failure in failures:
+        raise failure
+    stack = _stack(project, image)
+    covered = {cover for each in waivers for cover in each.waiver.covers}
+    steps = tuple(step for step in stack.stack.steps if f"{image}/{step.id}" not in covered)
+    if not steps:
+        raise ConfigError(f"image {image}: every step is covered already", hint="patchkit waiver check")
+    repositories = {each.waiver.repository for each in waivers if each.waiver.repository}
+    only = repositories.pop() if len(repositories) == 1 else None
+    text = scaffold(pull_request=number, stack=stack, steps=steps, repository=only, filed=filed)
+    path.parent.mkdir(exist_ok=True)
+    with path.open("x", encoding="utf-8", newline="\n") as stream:
+        stream.write(text)
+    return f"waivers/{number}.yaml"
+
+
+def write_baseline(project: Project, given: str | None, findings: tuple[Finding, ...], reason: str, until: date) -> str:
+    """Write a baseline that accepts these findings, in place of the one that is there; return its path."""
+    path = _baseline_path(project, given)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(output.baseline(findings, reason, until.isoformat()), encoding="utf-8", newline="\n")
+    return project.shown(str(path))
+
+
+def _baseline_path(project: Project, given: str | None) -> Path:
+    return Path(given) if given is not None else Path(project.path("waivers", f"{BASELINE}.yaml"))

@@ -96,7 +96,8 @@ def _baseline(
     suppressions = subject.baseline.suppressions if subject.baseline else ()
     used: set[int] = set()
     expired: set[int] = set()
-    open_, suppressed = [], []
+    open_: list[Finding] = []
+    suppressed: list[Finding] = []
     for finding in found:
         hits = [at for at, each in enumerate(suppressions) if _fits(each, finding)]
         valid = [at for at in hits if date.fromisoformat(suppressions[at].expires) >= today]

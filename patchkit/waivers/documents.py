@@ -29,9 +29,7 @@ def check(subject: Subject) -> Iterator[Finding]:
         found = subject.documents.get(waiver.output)
         if found is None:
             message = f"{waiver.output}: there is no such file"
-            yield Finding(
-                code="document-missing", path=waiver.path, line=1, subject=waiver.output, message=message
-            )
+            yield Finding(code="document-missing", path=waiver.path, line=1, subject=waiver.output, message=message)
         elif found != waiver.rendered:
             yield from _uncovered(waiver, found, waiver.rendered)
             yield from _stale(waiver, found, waiver.rendered)

@@ -68,9 +68,7 @@ def _recipes(waiver: WaiverFacts, record: Record) -> Iterator[Finding]:
         other = _other_model(recipe, waiver.waiver.model)
         if other is not None:
             message = f"recipes[{at}]: {other}"
-            yield Finding(
-                code="link-other-project", path=waiver.path, line=line, subject=recipe.link, message=message
-            )
+            yield Finding(code="link-other-project", path=waiver.path, line=line, subject=recipe.link, message=message)
         why = _unmerged(recipe, record)
         if why is not None:
             message = f"recipes[{at}]: {recipe.link} {why}"

@@ -122,7 +122,7 @@ def _fingerprint(finding: Finding) -> str:
     return hashlib.sha256("\0".join(finding.key).encode("utf-8", "backslashreplace")).hexdigest()
 
 
-def annotations(result: Result) -> Iterator[str]:
+def github(result: Result) -> Iterator[str]:
     """The findings as workflow commands of GitHub Actions, one line each."""
     for finding in result.findings:
         place = f"file={_property(finding.path)},line={finding.line},title={_property(finding.code)}"

@@ -94,7 +94,9 @@ def _step(waiver: WaiverFacts, stack: StackFacts, step: Step) -> Iterator[Findin
     if step.reason is None:
         message = f"step {step.id}: it has no `reason`"
         line = stack.line(step.id)
-        yield Finding(code="reason-missing", path=stack.path, line=line, step=step.id, subject="reason", message=message)
+        yield Finding(
+            code="reason-missing", path=stack.path, line=line, step=step.id, subject="reason", message=message
+        )
     if not any(step.id in each.steps for each in said.why):
         message = f"step {step.id}: no symptom under `why` is tied to it"
         line = waiver.line("why")

@@ -146,6 +146,15 @@ def _contradictions(text: str, stated: Stated) -> Iterator[tuple[str, str, str]]
     for name, version in stated.pins.items():
         if version is not None:
             yield from _pin(text, name, version)
+    yield from _unknown(text, stated)
+    for pattern, right, what in ((_STEPS, stated.steps, "steps"), (_VERSION, stated.version, "stack version")):
+        for match in pattern.finditer(text):
+            if _number(match[1]) != right:
+                yield "text-contradicts", match[0], f'"{match[0]}", and it is {right} ({what})'
+
+
+def _unknown(text: str, stated: Stated) -> Iterator[tuple[str, str, str]]:
+    """Pins, commits and links that are stated nowhere else."""
     for match in _REQUIREMENT.finditer(text):
         if _plain(match[1]) not in stated.pins:
             yield "pin-undeclared", match[0], f"{match[0]}: no step of the stack installs {match[1]}"
@@ -156,10 +165,6 @@ def _contradictions(text: str, stated: Stated) -> Iterator[tuple[str, str, str]]
         repo = match[1] or match[2]
         if repo.lower() not in stated.projects:
             yield "link-other-project", match[0], f"{match[0]} is of another project than the image's components"
-    for pattern, right, what in ((_STEPS, stated.steps, "steps"), (_VERSION, stated.version, "stack version")):
-        for match in pattern.finditer(text):
-            if _number(match[1]) != right:
-                yield "text-contradicts", match[0], f'"{match[0]}", and it is {right} ({what})'
 
 
 def _images(text: str, stated: Stated) -> Iterator[tuple[str, str, str]]:
