@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from patchkit.core.errors import ConfigError
-from patchkit.model import diffstat, yamlfile
-from patchkit.model.load import COMMON, load_baseline, load_image, load_stack, load_waiver
+from patchkit.model import diffstat
+from patchkit.model.load import COMMON, load_image, read_baseline, read_stack, read_waiver
 from patchkit.model.stack import PatchStep
 from patchkit.upstream import record as records
 from patchkit.waivers import output, view
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from patchkit.app.project import Project
     from patchkit.core.lockfile import Lock
     from patchkit.model.diffstat import FileCount
+    from patchkit.model.image import Image
     from patchkit.model.stack import Stack
     from patchkit.upstream.record import Record
     from patchkit.waivers.rules import Finding
@@ -40,12 +41,13 @@ def read(project: Project, *, template: str | None = None, baseline: str | None 
     taken, where there are any. No baseline is read unless `accept`. Raises one ConfigError with the problems of every file that cannot be read."""
     failures: list[ConfigError] = []
     images = _each(project.images(), lambda name: load_image(Path(project.image_file(name))), failures)
-    stacks = _each(_stack_names(project), lambda name: _stack(project, name), failures)
+    by_name = {image.name: image for image in images}
+    stacks = _each(_stack_names(project), lambda name: _stack(project, name, by_name), failures)
     waivers = _each(_waiver_stems(project), lambda stem: _waiver(project, stem), failures)
     accepted = _baseline_path(project, baseline)
     shown = os.path.relpath(accepted.absolute(), project.root)
     wanted = accept and (baseline is not None or accepted.exists())
-    kept = _each([shown] if wanted else [], lambda _: load_baseline(accepted), failures)
+    kept = _each([shown] if wanted else [], lambda _: read_baseline(accepted), failures)
     if failures:
         problems = dict.fromkeys(problem for failure in failures for problem in failure.problems)
         raise ConfigError(*problems, hint=failures[0].hint)
@@ -56,9 +58,9 @@ def read(project: Project, *, template: str | None = None, baseline: str | None 
         documents=_documents(project),
         record=_record(project),
         shared_loose=_shared_loose(project, stacks),
-        baseline=kept[0] if kept else None,
+        baseline=kept[0][0] if kept else None,
         baseline_path=shown,
-        baseline_document=yamlfile.read(accepted, shown) if kept else None,
+        baseline_document=kept[0][1] if kept else None,
     )
     name, text = _template(project, template)
     rendered = (replace(each, rendered=_rendered(each, subject, name, text)) for each in waivers)
@@ -81,16 +83,16 @@ def _stack_names(project: Project) -> list[str]:
     return sorted(path.parent.name for path in folder.glob("*/stack.yaml"))
 
 
-def _stack(project: Project, name: str) -> StackFacts:
+def _stack(project: Project, name: str, images: Mapping[str, Image]) -> StackFacts:
     path = project.stack_file(name)
-    stack = load_stack(Path(path))
-    image = load_image(Path(project.image_file(name)))
+    stack, document = read_stack(Path(path))
+    image = images.get(name) or load_image(Path(project.image_file(name)))
     lock = project.lock_as_it_is(name)
     named = {step.patch for step in stack.steps if isinstance(step, PatchStep) and isinstance(step.patch, str)}
     return StackFacts(
         image=image,
         stack=stack,
-        document=yamlfile.read(Path(path), f"patches/{name}/stack.yaml"),
+        document=document,
         lock=lock,
         stale=tuple(project.stale(lock)),
         counts=_counts(project, stack, lock),
@@ -135,8 +137,8 @@ def _waiver_stems(project: Project) -> list[str]:
 
 def _waiver(project: Project, stem: str) -> WaiverFacts:
     path = Path(project.path("waivers", f"{stem}.yaml"))
-    waiver = load_waiver(path)
-    return WaiverFacts(waiver=waiver, document=yamlfile.read(path, f"waivers/{stem}.yaml"), stem=stem)
+    waiver, document = read_waiver(path)
+    return WaiverFacts(waiver=waiver, document=document, stem=stem)
 
 
 def _rendered(waiver: WaiverFacts, subject: Subject, name: str, template: str | None) -> str | None:
@@ -232,7 +234,7 @@ def new(project: Project, number: int, image: str, *, filed: str) -> str:
     waivers = _each(_waiver_stems(project), lambda stem: _waiver(project, stem), failures)
     for failure in failures:
         raise failure
-    stack = _stack(project, image)
+    stack = _stack(project, image, {})
     covered = {cover for each in waivers for cover in each.waiver.covers}
     steps = tuple(step for step in stack.stack.steps if f"{image}/{step.id}" not in covered)
     if not steps:
