@@ -58,13 +58,12 @@ def run(args: Namespace) -> int:
     today = options.day(args.today)
     until = options.day(args.until, "--until") if args.until else today
     project = projects.find(args.folder)
-    accept = not args.write_baseline
-    subject = waivers.read(project, template=args.template, baseline=args.baseline, accept=accept)
-    result = check(subject, today, soon=args.soon)
+    kept = {"template": args.template, "baseline": args.baseline}
     if args.write_baseline:
-        path = waivers.write_baseline(project, args.baseline, result.findings, args.reason, until)
-        print(f"{path}: {len(result.findings)} findings are accepted until {until}", file=sys.stderr)
-        return 0
+        found = check(waivers.read(project, **kept, accept=False), today, soon=args.soon).findings
+        path = waivers.write_baseline(project, args.baseline, found, args.reason, until)
+        print(f"{path}: {len(found)} findings are accepted until {until}", file=sys.stderr)
+    result = check(waivers.read(project, **kept), today, soon=args.soon)
     _print(result, args)
     return 0 if result.error is None else result.error.exit_code
 

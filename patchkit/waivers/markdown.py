@@ -46,7 +46,8 @@ def _visible(char: str) -> str:
 
 def code(text: str) -> Markdown:
     """`text` as code where that needs no tricks, else escaped."""
-    return Markdown(f"`{text}`") if _PLAIN.fullmatch(text) else escape(text)
+    simple = _PLAIN.fullmatch(text) and text == " ".join(text.split())
+    return Markdown(f"`{text}`") if simple else escape(text)
 
 
 def link(label: str, address: str) -> Markdown:

@@ -163,7 +163,9 @@ def demo_waiver() -> dict[str, Any]:
         "why": [{"symptom": "It answers nonsense.", "steps": ["mla-fp8", "worker", "triton"]}],
         "no_upstream": [{"steps": ["worker", "triton"], "because": "Ours alone."}],
         "removal": {"plan": "Retire it with the next image."},
-        "recipes": [{"link": "https://recipes.example/example/Demo-1", "model": "example/Demo-1", "merged": "2026-10-01"}],
+        "recipes": [
+            {"link": "https://recipes.example/example/Demo-1", "model": "example/Demo-1", "merged": "2026-10-01"}
+        ],
     }
 
 

@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
     from .conftest import Bench
 
-WAIVER, STACK, RECORD, DOCUMENT = "waivers/12.yaml", "patches/demo/stack.yaml", "patches/upstream.json", "docs/waiver/12.md"
+WAIVER, STACK, RECORD, DOCUMENT = (
+    "waivers/12.yaml",
+    "patches/demo/stack.yaml",
+    "patches/upstream.json",
+    "docs/waiver/12.md",
+)
 
 
 def waiver(bench: Bench, **changes: Any) -> None:
