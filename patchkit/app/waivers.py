@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from patchkit.core.lockfile import Lock
     from patchkit.model.diffstat import FileCount
     from patchkit.model.image import Image
-    from patchkit.model.stack import Stack
     from patchkit.upstream.record import Record
     from patchkit.waivers.rules import Finding
 
@@ -42,8 +41,9 @@ def read(project: Project, *, template: str | None = None, baseline: str | None 
     failures: list[ConfigError] = []
     images = _each(project.images(), lambda name: load_image(Path(project.image_file(name))), failures)
     by_name = {image.name: image for image in images}
-    stacks = _each(_stack_names(project), lambda name: _stack(project, name, by_name), failures)
     waivers = _each(_waiver_stems(project), lambda stem: _waiver(project, stem), failures)
+    covered = {waiver.waiver.image for waiver in waivers}
+    stacks = _each(_stack_names(project), lambda name: _stack(project, name, by_name, count=name in covered), failures)
     accepted = _baseline_path(project, baseline)
     shown = os.path.relpath(accepted.absolute(), project.root)
     wanted = accept and (baseline is not None or accepted.exists())
@@ -83,7 +83,7 @@ def _stack_names(project: Project) -> list[str]:
     return sorted(path.parent.name for path in folder.glob("*/stack.yaml"))
 
 
-def _stack(project: Project, name: str, images: Mapping[str, Image]) -> StackFacts:
+def _stack(project: Project, name: str, images: Mapping[str, Image], *, count: bool) -> StackFacts:
     path = project.stack_file(name)
     stack, document = read_stack(Path(path))
     image = images.get(name) or load_image(Path(project.image_file(name)))
@@ -95,15 +95,15 @@ def _stack(project: Project, name: str, images: Mapping[str, Image]) -> StackFac
         document=document,
         lock=lock,
         stale=tuple(project.stale(lock)),
-        counts=_counts(project, stack, lock),
+        counts=_counts(project, lock) if count else {},
         loose=tuple(f"patches/{name}/{file}" for file in _patch_names(Path(path).parent) if file not in named),
     )
 
 
-def _counts(project: Project, stack: Stack, lock: Lock) -> Mapping[str, tuple[FileCount, ...] | None]:
+def _counts(project: Project, lock: Lock) -> Mapping[str, tuple[FileCount, ...] | None]:
     """The counted patches. One that is not on this machine is an error: the document would differ without it."""
     counts: dict[str, tuple[FileCount, ...] | None] = {}
-    for step in lock.steps if stack.governed else ():
+    for step in lock.steps:
         if step.kind != "patch" or step.input is None:
             continue
         try:
@@ -234,7 +234,7 @@ def new(project: Project, number: int, image: str, *, filed: str) -> str:
     waivers = _each(_waiver_stems(project), lambda stem: _waiver(project, stem), failures)
     for failure in failures:
         raise failure
-    stack = _stack(project, image, {})
+    stack = _stack(project, image, {}, count=False)
     covered = {cover for each in waivers for cover in each.waiver.covers}
     steps = tuple(step for step in stack.stack.steps if f"{image}/{step.id}" not in covered)
     if not steps:

@@ -15,6 +15,7 @@ SUBCOMMANDS: tuple[tuple[str, str, str], ...] = (
     ("new", "waiver_new", "write the scaffold of a waiver, with the gaps marked"),
     ("render", "waiver_render", "render the documents from the waivers and the stacks"),
     ("check", "waiver_check", "hold stacks, waivers and documents together; exit 5 where they part"),
+    # scan: `waiver_scan` and its line come here
 )
 
 

@@ -50,7 +50,7 @@ def check(subject: Subject, today: date, *, soon: int = SOON) -> Result:
     found = [
         *coverage.check(subject),
         *statements.check(subject, today, soon),
-        *links.check(subject),
+        *links.check(subject, today),
         *documents.check(subject),
         *text.check(subject),
     ]

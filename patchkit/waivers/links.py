@@ -13,6 +13,7 @@ from patchkit.waivers.rules import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import date
 
     from patchkit.core.lockfile import LockedStep
     from patchkit.model.image import Component, Image
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 _PULL = re.compile(r"https://(?P<host>[^/]+)/(?P<repo>[^/]+/[^/]+)/pull/(?P<number>[1-9][0-9]*)(?:[/?#].*)?")
 
 
-def check(subject: Subject) -> Iterator[Finding]:
+def check(subject: Subject, today: date) -> Iterator[Finding]:
     """What is wrong with the links and the removal plans of every waiver."""
     for waiver in subject.waivers:
-        yield from _recipes(waiver, subject.record)
+        yield from _recipes(waiver, subject.record, today)
         stack = subject.stack(waiver.waiver.image)
         if stack is None:
             continue
@@ -62,14 +63,14 @@ def _upstream(waiver: WaiverFacts, stack: StackFacts, step: Step, record: Record
             )
 
 
-def _recipes(waiver: WaiverFacts, record: Record) -> Iterator[Finding]:
+def _recipes(waiver: WaiverFacts, record: Record, today: date) -> Iterator[Finding]:
     for at, recipe in enumerate(waiver.waiver.recipes):
         line = waiver.line("recipes", at)
         other = _other_model(recipe, waiver.waiver.model)
         if other is not None:
             message = f"recipes[{at}]: {other}"
             yield Finding(code="link-other-project", path=waiver.path, line=line, subject=recipe.link, message=message)
-        why = _unmerged(recipe, record)
+        why = _unmerged(recipe, record, today)
         if why is not None:
             message = f"recipes[{at}]: {recipe.link} {why}"
             yield Finding(code="recipe-not-merged", path=waiver.path, line=line, subject=recipe.link, message=message)
@@ -92,7 +93,7 @@ def _slug(model: str) -> str:
     return model.rpartition("/")[2].strip().lower()
 
 
-def _unmerged(recipe: Recipe, record: Record) -> str | None:
+def _unmerged(recipe: Recipe, record: Record, today: date) -> str | None:
     match = _PULL.fullmatch(recipe.link)
     ref = Ref(repo=match["repo"], number=int(match["number"]), host=match["host"]) if match else None
     fate = record.fates.get(ref) if ref else None
@@ -100,6 +101,8 @@ def _unmerged(recipe: Recipe, record: Record) -> str | None:
         return f"is {fate.state.value} as of {fate.as_of}, says patches/upstream.json"
     if recipe.merged is None and (fate is None or fate.state is not State.MERGED):
         return "is not known to be merged: `merged` states no day"
+    if recipe.merged is not None and recipe.merged > today.isoformat():
+        return f"is not merged yet: `merged` states {recipe.merged}, a day to come"
     return None
 
 

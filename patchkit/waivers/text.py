@@ -31,6 +31,7 @@ _REQUIREMENT = re.compile(r"(?<![\w.-])([A-Za-z][\w.-]*?)(?:\[[\w,-]*\])?==([0-9
 _LINKED = re.compile(
     r"https://github\.com/([\w.-]+/[\w.-]+)/(?:pull|issues)/[0-9]+|(?<![\w/.-])([\w.-]+/[\w.-]+)#[1-9][0-9]*"
 )
+_AWAITED = re.compile(r"(?i)\b(?:ships|has|reaches|until|before|after|than|since)\s+$")
 _STEPS = re.compile(rf"(?i)\b(?:all|its|the|these|covers)\s+({_NUMBER})\s+steps\b")
 _VERSION = re.compile(r"(?i)\bstack\s+version\s+([0-9]+)")
 
@@ -188,12 +189,14 @@ def _value(text: str, name: str, value: str) -> Iterator[tuple[str, str, str]]:
     if not words:
         return
     spelled = rf"(?<![\w])(?P<option>--)?{r'[-_ ]+'.join(words)}s?\b"
-    numbers = {float(number) for number in re.findall(r"-?[0-9]+(?:\.[0-9]+)?", value)}
+    numbers = [float(number) for number in re.findall(r"-?[0-9]+(?:\.[0-9]+)?", value)]
     if re.fullmatch(r"[-0-9. to,/]+", value) and numbers:
         after = rf"(?i){spelled}{_BETWEEN}(?P<value>{_NUMBER})(?![\w.]*[A-Za-z])"
         before = rf"(?i)(?<![\w.#])(?P<value>{_NUMBER})[\s-]+{spelled}"
         for match in (*re.finditer(after, text), *re.finditer(before, text)):
-            if _number(match["value"]) not in numbers:
+            found = _number(match["value"])
+            within = " to " in value and numbers[0] <= found <= numbers[-1]
+            if found not in numbers and not within:
                 yield "text-contradicts", match[0], f'"{match[0]}", and {name} is declared as {value}'
         return
     plain = rf"(?i){spelled}(?P<between>\s*[=:]\s*|(?:\s+{_FILLER}\b)*\s+[`'\"]|\s+)[`'\"]?(?P<value>[\w.]*\w)"
@@ -212,6 +215,8 @@ def _pin(text: str, name: str, version: str) -> Iterator[tuple[str, str, str]]:
     )
     for match in re.finditer(pattern, text):
         found = match["value"]
+        if _AWAITED.search(text[: match.start()]):
+            continue  # what a plan waits for is not what is pinned
         if version != found and not version.startswith((f"{found}.", f"{found}+")):
             yield "text-contradicts", match[0], f'"{match[0]}", and the stack pins {name} {version}'
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from patchkit.app import waivers
+from patchkit.app.project import Project
 from patchkit.core.errors import ConfigError
+from patchkit.waivers import links
 from patchkit.waivers.rules import RULES, reference
 
-from .conftest import PULL, ROOT, demo_record, demo_stack, demo_waiver, lock
+from .conftest import PULL, ROOT, TODAY, demo_record, demo_stack, demo_waiver, lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -133,6 +137,9 @@ BREAKS: list[tuple[str, str, Change, list[str]]] = [
     ("recipe-not-merged", "not seen merged",
      lambda b: waiver(b, recipes=[{"link": "https://github.com/a/b/pull/3", "model": "Demo-1", "merged": None}]),
      ["recipe-not-merged"]),
+    ("recipe-not-merged", "merged on a day to come",
+     lambda b: waiver(b, recipes=[{"link": "https://x.example/Demo-1", "model": "Demo-1", "merged": "2026-12-02"}]),
+     ["recipe-not-merged"]),
     ("upstream-unrecorded", "not in the record", lambda b: (b.write(RECORD, {"version": 1, "pulls": {}}), b.render()),
      ["upstream-unrecorded"]),
     ("removal-met", "the image is at that commit", lambda b: record(b, landed_as="c" * 40), ["removal-met"]),
@@ -239,6 +246,16 @@ def test_an_image_that_is_a_release(demo: Bench, release: str, exact: bool, code
     assert demo.codes() == codes
 
 
+@pytest.mark.parametrize(("exact", "codes"), [(True, ["removal-met"]), (False, [])])
+def test_files_that_have_the_change_already(demo: Bench, exact: bool, codes: list[str]) -> None:
+    """Only the image's own files prove it, not those of a stand-in."""
+    subject = waivers.read(Project(root=str(demo.root)))
+    (facts,) = subject.stacks
+    first = replace(facts.lock.steps[0], after=facts.lock.steps[0].before)
+    same = replace(facts, lock=replace(facts.lock, exact=exact, steps=(first, *facts.lock.steps[1:])))
+    assert [each.code for each in links.check(replace(subject, stacks=(same,)), TODAY)] == codes
+
+
 def test_a_recipe_that_the_record_knows_to_be_open(demo: Bench) -> None:
     demo.write(RECORD, demo_record(**{"a/b#3": "open"}))
     recipe = {"link": "https://github.com/a/b/pull/3", "model": "Demo-1", "merged": "2026-10-01"}
@@ -311,3 +328,35 @@ def test_today_decides_alone(demo: Bench) -> None:
 
 def test_the_reference_of_rules_is_fresh() -> None:
     assert (ROOT / "docs/waiver-rules.md").read_text("utf-8") == reference()
+
+
+SENTENCES = [
+    # declared: draft-tokens 2, concurrency "4 to 16", acceptance-length 2.51, kv-cache-dtype fp8; pinned: triton 3.7.0
+    ("It drafts with two draft tokens.", None),
+    ("It drafts with three draft tokens.", "three draft tokens"),
+    ("draft tokens = 3", "draft tokens = 3"),
+    ("DRAFT_TOKENS=2 and draft-tokens: 2", None),
+    ("5 draft-tokens", "5 draft-tokens"),
+    ("draft tokens are 2 of the 7 things to set", None),
+    ("a concurrency of 8", None),
+    ("a concurrency of 32", "concurrency of 32"),
+    ("the acceptance length is set to `2.45`", "acceptance length is set to `2.45"),
+    ("an acceptance length of 2.51.", None),
+    ("acceptance length 2.5x", None),
+    ("the kv-cache-dtype is `auto`", "kv-cache-dtype is `auto"),
+    ("kv-cache-dtype=FP8", None),
+    ("kv-cache-dtype decides", None),
+    ("--kv_cache_dtype bf16", "--kv_cache_dtype bf16"),
+    ("Triton 3.7", None),
+    ("Triton 3.6", "Triton 3.6"),
+    ("triton==3.7.1", "triton==3.7.1"),
+    ("once the image ships Triton 3.9", None),
+    ("Tritonish 3.6", None),
+]
+
+
+@pytest.mark.parametrize(("sentence", "found"), SENTENCES, ids=[sentence for sentence, _ in SENTENCES])
+def test_sentences(demo: Bench, sentence: str, found: str | None) -> None:
+    values = {"draft-tokens": "2", "concurrency": "4 to 16", "acceptance length": "2.51", "kv-cache-dtype": "fp8"}
+    waiver(demo, config=[{"entry": "demo", "values": values}], entrypoint=sentence)
+    assert [each.subject for each in demo.findings()] == ([] if found is None else [found])
