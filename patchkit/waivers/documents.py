@@ -140,9 +140,9 @@ def _lines(found: str, must: str) -> tuple[int, list[str]]:
         if kind == "equal":
             continue
         first = i1 + 1 if first is None else first
-        sentences += [f"line {at + 1} must not be there: {_cut(old[at])}" for at in range(i1, i2)]
-        sentences += [f"it lacks: {_cut(new[at])}" for at in range(j1, j2)]
-    return first or 1, sentences or ["its line ends differ"]
+        sentences += [f"line {at + 1} must not be there: {_cut(old[at])}" for at in range(i1, i2) if old[at]]
+        sentences += [f"it lacks: {_cut(new[at])}" for at in range(j1, j2) if new[at]]
+    return first or 1, sentences or ["its blank lines or line ends differ"]
 
 
 def _cut(line: str) -> str:

@@ -92,6 +92,15 @@ class View:
     block: dict[str, Any]
 
     @property
+    def totals(self) -> str:
+        """`5 files in 12 hunks, +60 -4; 7 more, or folders, are not counted`: each file once a step."""
+        counts = [file.count for step in self.steps for file in step.files if file.count is not None]
+        left = sum(len(step.files) for step in self.steps) - len(counts)
+        added, removed = sum(each.added for each in counts), sum(each.removed for each in counts)
+        told = f"{len(counts)} files in {sum(each.hunks for each in counts)} hunks, +{added} -{removed}"
+        return told + (f"; {left} more, or folders, are not counted" if left else "")
+
+    @property
     def block_text(self) -> str:
         """The block as JSON that no fence can be broken by."""
         return json.dumps(self.block, indent=2, ensure_ascii=True).replace("`", "\\u0060")

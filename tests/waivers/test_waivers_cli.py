@@ -98,6 +98,18 @@ def test_what_is_refused(shipped: Bench, capsys: pytest.CaptureFixture[str], wor
     assert captured.out == ""
 
 
+@pytest.mark.parametrize("action", ["new", "render", "check"])
+def test_help_has_an_example(capsys: pytest.CaptureFixture[str], action: str) -> None:
+    from patchkit.cli.main import main
+
+    with pytest.raises(SystemExit) as caught:
+        main(["waiver", action, "--help"])
+    assert caught.value.code == 0
+    text = capsys.readouterr().out
+    assert f"  patchkit waiver {action}" in text
+    assert "--json" in text
+
+
 # render
 
 
