@@ -60,7 +60,7 @@ class StackFacts:
 class WaiverFacts:
     """One waiver file: `stem` is its name without `.yaml`, `rendered` the document as it must be.
 
-    `rendered` and `block` are None where it cannot be rendered (it covers nothing, or another image).
+    `rendered` is None where it cannot be rendered (it covers nothing, or an image without a stack).
     """
 
     waiver: Waiver
