@@ -35,7 +35,7 @@ GUARDED = {
     "yaml": {"model/yamlfile.py"},
     "jinja2": {"waivers/render.py"},
     "unidiff": {"model/diffstat.py"},
-    "git": {"sources/git.py"},
+    "git": {"sources/repository.py"},
     "tree_sitter": {"model/shell_syntax.py"},
     "tree_sitter_bash": {"model/shell_syntax.py"},
 }

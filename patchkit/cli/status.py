@@ -31,6 +31,7 @@ def configure(parser: ArgumentParser) -> None:
         "patchkit status --fetch --save",
     )
     options.target(parser)
+    parser.add_argument("--on-disk", action="store_true", help="only what is on disk: what a bundle's status says")
     parser.add_argument(
         "--offline", action="store_true", help="ask no forge: answer from what is known, and say its age"
     )
@@ -63,15 +64,27 @@ def run(args: Namespace) -> int:
     wish = _wish(args)
     project = projects.find(args.folder)
     images = _images(project, args)
+    if args.on_disk:
+        return _on_disk(project, images, args)
+    several = len(images) != 1
     with working("status"):
-        stacks, record = outlook.look(project, images, wish, args)
+        stacks, record = outlook.look(project, images, wish, args, several=several)
     if args.save:
         outlook.save(project, record)
     error = finding(stacks, fail_on)
-    several = args.image is None and len(images) != 1
     _print(stacks, args, error=error, several=several)
     errors = [stack.report.exit_code for stack in stacks]
     return max([*errors, 0 if error is None else error.exit_code], default=0)
+
+
+def _on_disk(project: Project, images: list[str], args: Namespace) -> int:
+    from patchkit.app import on_disk
+    from patchkit.cli.output import emit, emit_all
+
+    reports = [on_disk.look(project, project.lock(image), args).report for image in images]
+    if len(reports) == 1:
+        return emit(reports[0], as_json=args.json)
+    return emit_all("status", reports, as_json=args.json)
 
 
 def _images(project: Project, args: Namespace) -> list[str]:
@@ -84,7 +97,7 @@ def _images(project: Project, args: Namespace) -> list[str]:
 def _wish(args: Namespace) -> Wish:
     from patchkit.app.outlook import Wish
 
-    if args.as_of is not None and not _DATE.fullmatch(args.as_of):
+    if args.as_of is not None and not _is_date(args.as_of):
         raise ConfigError(
             f"--as-of {args.as_of}: expected a date such as 2026-09-30, or a time such as 2026-09-30T12:00:00Z",
             hint="patchkit status --as-of 2026-09-30",
@@ -104,6 +117,18 @@ def _wish(args: Namespace) -> Wish:
             )
         clones[repo] = directory
     return Wish(offline=args.offline or args.as_of is not None, as_of=args.as_of, fetch=args.fetch, clones=clones)
+
+
+def _is_date(text: str) -> bool:
+    from patchkit.app.upstreams import last_day
+
+    if not _DATE.fullmatch(text):
+        return False
+    try:
+        last_day(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _fail_on(text: str | None) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import re
 import time
 import zlib
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO, TypeVar
@@ -28,6 +28,7 @@ from patchkit.io.http_failures import (
     Failed,
     HttpError,
     RangesRefusedError,
+    StalledError,
     WrongContentError,
     diagnose,
     given_up,
@@ -43,6 +44,7 @@ __all__ = [
     "Progress",
     "RangesRefusedError",
     "Response",
+    "StalledError",
     "WrongContentError",
     "redact",
     "without_credentials",
@@ -195,23 +197,26 @@ class Http:
         url: str,
         headers: Mapping[str, str] | None = None,
         *,
-        statuses: tuple[int, ...] = (404, 410),
+        statuses: Container[int] = (404, 410),
         limit: int = _PAGE_LIMIT,
+        body: bytes | None = None,
     ) -> Response:
         """Return the answer to a GET: status 200, or one of `statuses`, with a body of at most `limit` bytes.
 
+        With a `body` it is a POST, for interfaces that ask that way: it is sent as it is, to that very address
+        (redirects are answers then), and again where an answer breaks off, so it must not change anything there.
         Raises `HttpError` for every other status, and where no whole answer comes.
         """
 
         def consume(response: requests.Response) -> Response:
             if response.status_code != 200 and response.status_code not in statuses:
                 raise self._refused(response)
-            body = b"".join(self._decoded(response, limit))
+            data = b"".join(self._decoded(response, limit))
             names = {name.lower(): value for name, value in response.headers.items()}
-            return Response(status=response.status_code, headers=names, body=body, url=response.url)
+            return Response(status=response.status_code, headers=names, body=data, url=response.url)
 
         sent = {"Accept-Encoding": "gzip", **(headers or {})}
-        return self._exchange(url, sent, "200", consume)
+        return self._exchange(url, sent, "200", consume, body)
 
     def get_range(self, url: str, start: int, end: int, *, total: int | None = None) -> bytes:
         """Return the bytes [start, end) of `url`, which is `total` bytes long (None: not checked).
@@ -334,7 +339,12 @@ class Http:
         return self._exchange(url, {"Accept-Encoding": "identity", "Range": f"bytes={wanted}"}, expected, consume)
 
     def _exchange(
-        self, url: str, headers: Mapping[str, str], expected: str, consume: Callable[[requests.Response], T]
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        expected: str,
+        consume: Callable[[requests.Response], T],
+        body: bytes | None = None,
     ) -> T:
         """Send, follow, consume; try again where that may help; end in an answer or in `HttpError`."""
         attempt = 0
@@ -342,7 +352,7 @@ class Http:
             attempt += 1
             failure: Failed
             try:
-                response = self._follow(url, headers)
+                response = self._follow(url, headers, body)
                 try:
                     return consume(response)
                 finally:
@@ -361,14 +371,14 @@ class Http:
         retry_after = response.headers.get("Retry-After", "").strip()
         return refused(response.status_code, response.reason or "", retry_after, self._max_wait)
 
-    def _follow(self, url: str, headers: Mapping[str, str]) -> requests.Response:
+    def _follow(self, url: str, headers: Mapping[str, str], body: bytes | None) -> requests.Response:
         address, came_from = _address(url), None
         sent = dict(headers)
         for _ in range(_MAX_REDIRECTS):
             _check_scheme(address, came_from)
-            response = self._send(address, sent)
+            response = self._send(address, sent, body)
             location = response.headers.get("Location")
-            if response.status_code not in _REDIRECTS or not location:
+            if response.status_code not in _REDIRECTS or not location or body is not None:
                 return response
             self._discard(response)
             came_from, address = address, _address(urljoin(address.url, location))
@@ -376,7 +386,7 @@ class Http:
                 sent = {name: value for name, value in sent.items() if name.lower() not in _SECRET_HEADERS}
         raise Failed(f"more than {_MAX_REDIRECTS} redirects", hint="the server redirects in a circle")
 
-    def _send(self, address: _Address, headers: dict[str, str]) -> requests.Response:
+    def _send(self, address: _Address, headers: dict[str, str], body: bytes | None) -> requests.Response:
         if address.authorization:
             self._credentials[address.origin] = address.authorization
         if "authorization" not in {name.lower() for name in headers}:
@@ -384,9 +394,11 @@ class Http:
             headers = {**headers, "Authorization": known} if known else headers
         loopback = _is_loopback(address.origin[1])
         proxies = {} if loopback else get_environ_proxies(address.url)
-        return self._session.get(
+        return self._session.request(
+            "GET" if body is None else "POST",
             address.url,
             headers=headers,
+            data=body,
             timeout=self._timeouts,
             allow_redirects=False,
             stream=True,

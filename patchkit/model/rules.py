@@ -149,6 +149,8 @@ def text_or_mapping(value: object) -> str:
 _PART = r"(?!\.{1,2}(?:/|$))[^/\\\x00-\x1f\x7f]+"
 _PATH = rf"(?!\.patchkit(?:/|$)){_PART}(?:/{_PART})*"
 _REPO = r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]*[A-Za-z0-9_-]"
+#: On another forge than github.com the host stands before it; it has a dot or a port.
+_HOSTED = rf"(?:[A-Za-z0-9-]+(?:(?:\.[A-Za-z0-9-]+)+(?::[0-9]+)?|:[0-9]+)/)?{_REPO}"
 _VERSION = r"[0-9][0-9A-Za-z.!+_-]*"
 _PROJECT = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 _EXTRAS = rf"(?:\[{_PROJECT}(?:,{_PROJECT})*\])?"
@@ -167,8 +169,8 @@ PATCH_NAME = Form(
     r"[^./\\\x00-\x1f\x7f][^/\\\x00-\x1f\x7f]*",
     "the plain name of a file beside stack.yaml or in patches/common/",
 )
-REPOSITORY = Form(_REPO, "owner/repo")
-PULL_REQUEST = Form(rf"{_REPO}#[1-9][0-9]*", "owner/repo#N, such as vllm-project/vllm#51682")
+REPOSITORY = Form(_HOSTED, "owner/repo")
+PULL_REQUEST = Form(rf"{_HOSTED}#[1-9][0-9]*", "owner/repo#N, such as vllm-project/vllm#51682")
 COMMIT = Form(r"[0-9a-f]{7,40}", "7 to 40 lower-case hex digits")
 COMMIT_REF = Form(rf"{_REPO}@[0-9a-f]{{40}}", "owner/repo@ and all 40 lower-case hex digits of a commit")
 SHA256 = Form(r"[0-9a-f]{64}", "a sha256: 64 lower-case hex digits")

@@ -40,7 +40,8 @@ Line = tuple[str, str]
 
 def table(stack: StackOutlook) -> list[Line]:
     """The stack as lines of at most WIDTH columns, where its names let it."""
-    lines: list[Line] = [(head_line(stack.report), "bold"), (f"  upstream: {stack.basis}", "")]
+    lines: list[Line] = [(line, "bold") for line in head_line(stack.report).split("\n")]
+    lines += [(line, "") for line in _wrapped(f"upstream: {stack.basis}", indent=2)]
     rows = [_rows(outlook) for outlook in stack.steps]
     widths = [
         min(max(map(len, column)), widest)

@@ -108,6 +108,11 @@ class Cache:
         entry = {"version": _VERSION, "key": key, "value": value}
         self._store(self._fact_path(key), json.dumps(entry, sort_keys=True).encode())
 
+    def directory(self) -> str:
+        """Return the cache's directory, made if need be, for a file of another kind; errors as for the class."""
+        self._make_directory(self.root)
+        return self.root
+
     def _blob_path(self, sha256: str) -> str:
         if len(sha256) != 64 or not _HEX.issuperset(sha256):
             raise ConfigError(f"{sha256!r}: expected a sha256 (64 lower-case hexadecimal digits)")

@@ -47,13 +47,15 @@ class Plan:
 class Known:
     """What is known of one pull request for one image.
 
-    `first_image` is the first image of the project that has the change; `trouble` says why the forge's word
-    is not newer than `fate.as_of` (None where it is).
+    `first_image` is the first image of the project that has the change; `near` the release that the image is
+    nearest to, where that is no older than the first release with the change; `trouble` says why the forge's
+    word is not newer than `fate.as_of` (None where it is).
     """
 
     fate: Fate
     containment: Containment
     first_image: str | None = None
+    near: str | None = None
     trouble: str | None = None
 
 
@@ -188,6 +190,8 @@ def _merged(known: Known, in_image: bool | None) -> tuple[Action, str]:
     else:
         place = "whether this image has it is not known"
     where = [f"image {known.first_image}"] if known.first_image else []
+    if known.near is not None and containment.in_image is None and in_image is None:
+        return Action.KEEP, f"{landed}, first in release {fate.first_release}; {place}, it is nearest to {known.near}"
     where += [f"release {fate.first_release}"] if fate.first_release else []
     if where:
         return Action.BUMP, f"{landed}; {place}; first in {' and '.join(where)}"

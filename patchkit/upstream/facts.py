@@ -188,7 +188,7 @@ class Fate:
 class Containment:
     """Whether one revision of a component has a change: None where that cannot be told.
 
-    `how` is one of `ancestry`, `cherry-pick`, `content`, `reverted`, `not landed`, `unknown`.
+    `how` is one of `ancestry`, `cherry-pick`, `content`, `release`, `reverted`, `not landed`, `unknown`.
     """
 
     in_image: bool | None

@@ -71,7 +71,8 @@ def _plain(fate: Fate) -> dict[str, Any]:
         value = getattr(fate, name)
         if value not in (None, ""):
             known[name] = str(value)
-    evidence = [_sentence(item) for item in fate.evidence if item.found is not Found.NOT_TRIED]
+    tried = (item for item in fate.evidence if item.found is not Found.NOT_TRIED)
+    evidence = list(dict.fromkeys(_sentence(item) for item in tried))
     return {**known, "evidence": evidence} if evidence else known
 
 
@@ -162,7 +163,7 @@ def combine(recorded: Fate | None, fresh: Fate | None) -> Fate | None:
             for name in ("title", "head", "landed_as", "landed_at", "superseded_by", "first_release")
         },
     )
-    if fresh.state is State.UNKNOWN:
+    if fresh.state is State.UNKNOWN and recorded.state is not State.UNKNOWN:
         return replace(recorded, evidence=(*recorded.evidence, *fresh.evidence))
     relanded = fresh.landed_as is not None and recorded.landed_as is not None and fresh.landed_as != recorded.landed_as
     if fresh.state is State.MERGED and recorded.state is State.REVERTED and not relanded:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -134,10 +135,17 @@ def test_the_newer_word_counts_and_keeps_what_only_the_older_knows() -> None:
         assert (combined.state, combined.title, combined.head, combined.first_release) == (State.MERGED, "T", B, "1.0")
 
 
-@given(FATES.filter(lambda fate: fate.as_of != "2026"))
+@given(FATES.filter(lambda fate: fate.as_of != "2026" and fate.state is not State.UNKNOWN))
 def test_unknown_takes_nothing_away(fate: Fate) -> None:
     unknown = at("2026-12-01", State.UNKNOWN)
     combined = combine(fate, unknown)
     assert combined is not None
     assert (combined.state, combined.landed_as, combined.as_of) == (fate.state, fate.landed_as, fate.as_of)
     assert combine(None, fate) == combine(fate, None) == fate
+
+
+def test_of_two_that_know_nothing_the_one_with_a_date_stays() -> None:
+    dated, never = at("2026-09", State.UNKNOWN), replace(at("2026", State.UNKNOWN), as_of=None)
+    for combined in (combine(dated, never), combine(never, dated)):
+        assert combined is not None
+        assert combined.as_of == "2026-09"
