@@ -50,7 +50,7 @@ def _upstream(waiver: WaiverFacts, stack: StackFacts, step: Step, record: Record
     for at, text in enumerate(step.upstream):
         ref = Ref.parse(text)
         line = stack.document.line(("steps", stack.stack.steps.index(step), "upstream", at))
-        if ref.repo.lower() not in allowed:
+        if str(ref).partition("#")[0].lower() not in allowed:  # with its host, where that is not the default
             components = ", ".join(component.repo for _, component in stack.image.components) or "none"
             message = f"step {step.id}: {text} is of another project than the image's components: {components}"
             yield Finding(
@@ -172,7 +172,7 @@ def _met(when: str, ref: str, stack: StackFacts, locked: LockedStep | None, reco
     if when == "released":
         return f"{ref} is in release {fate.first_release}" if fate.first_release else None
     for name, component in stack.image.components:
-        if component.repo.lower() == fate.ref.repo.lower() and _holds(component, fate):
+        if component.repo.lower() == str(fate.ref).partition("#")[0].lower() and _holds(component, fate):
             return f"the image contains {ref}: its {name} is at {component.release or component.commit}"
     return None
 
