@@ -48,6 +48,8 @@ check: $(READY)
 	$(BIN)/python -m patchkit.model.schema --check
 	$(BIN)/python -m patchkit.cli.reference --check
 	$(BIN)/patchkit lock --check
+	$(BIN)/patchkit waiver render --check
+	$(BIN)/patchkit waiver check
 	$(BIN)/python -m pytest -q tests/test_house.py
 
 lock: $(READY)

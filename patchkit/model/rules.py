@@ -184,9 +184,13 @@ INDEX = Form(r"default|https://[^\s/@]+(?:/\S*)?", "an https:// address, or `def
 URL = Form(r"https://[^\s/@]+/\S+", "an https:// address")
 FILE_MODE = Form(r"0?[0-7]{3}", 'an octal file mode in quotes, such as "0644"')
 PROGRAM = Form(r"[A-Za-z0-9][A-Za-z0-9._+-]*", "gpu, network or the name of a program")
+COVER = Form(rf"{NAME.pattern}/{STEP_ID.pattern}", "IMAGE/STEP, such as nightly-cb8104839c/kda-state-indices")
+DATE = Form(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", "a date such as 2026-12-31")
+FINDING_CODE = Form(r"[a-z]+(?:-[a-z]+)*", "the code of a finding, such as step-uncovered")
 VARIABLE = Form(r"[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable")
 
 SitePath: TypeAlias = Annotated[str, SITE_PATH]
 SomeText: TypeAlias = Annotated[str, SOME_TEXT]
 Sha256: TypeAlias = Annotated[str, SHA256]
+Date: TypeAlias = Annotated[str, DATE]
 Argv: TypeAlias = Annotated[tuple[str, ...], NonEmpty()]
