@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .stacks import NAME, ROOT, SITE, Project, make_project, tree, without_ledger
+from .stacks import NAME, ROOT, SITE, STALE, Project, content, make_project, tree
 
 if TYPE_CHECKING:
     from docker.models.containers import Container
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from .stacks import Tree
 
 CUT = str(Path(__file__).parent / "cut.py")
-STALE = ("vllm/__pycache__", "vllm/__pycache__/scheduler.cpython-312.pyc")
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root keeps owners through archives")
 
@@ -54,10 +53,6 @@ def second_version(project: Project) -> Project:
 
     write_stack(second, 2)
     return second
-
-
-def content(found: Tree) -> Tree:
-    return {path: state for path, state in without_ledger(found).items() if path not in STALE}
 
 
 def run_life(project: Project, there: tuple[str, ...], target: Container) -> None:
