@@ -1,6 +1,7 @@
 """The container engine, through the Docker SDK: the one module that imports it.
 
-Every failure is a PatchkitError: no engine, or one that goes away (6), no permission on its socket (8).
+Every failure is a PatchkitError: no engine, or one that goes away (6); no permission on its socket, no space where
+it keeps its containers (8).
 """
 
 from __future__ import annotations
@@ -28,6 +29,12 @@ _DEFAULT = "unix:///var/run/docker.sock"
 _STDOUT, _STDERR = 1, 2
 _START = "start an engine, or name it in DOCKER_HOST"
 _AGAIN = "see that the engine runs, then run the same command again: it finishes or undoes what was begun"
+#: What an engine says where not itself but its machine refuses, and what to do about it.
+_MACHINE = {
+    "no space left on device": (_SPACE := "free some space, then run the same command again"),
+    "disk quota exceeded": _SPACE,
+    "read-only file system": "the file system is read-only: apply in a writable container or copy of it",
+}
 _GO_DIR, _GO_LINK = 1 << 31, 1 << 27
 
 
@@ -80,7 +87,7 @@ def connect() -> Iterator[Engine]:
     try:
         api = docker.APIClient(version="auto", **kwargs_from_env())
     except (DockerException, OSError, ValueError) as error:
-        raise UnreachableError(f"no container engine at {address}: {error}", hint=_START) from None
+        raise UnreachableError(f"no container engine at {address}: {_innermost(error)}", hint=_START) from None
     with api:
         yield Engine(api)
 
@@ -110,9 +117,22 @@ def _asking(what: str) -> Iterator[None]:
     except NotFound:
         raise
     except APIError as error:
-        raise UnreachableError(f"the container engine: {what}: {error.explanation or error}", hint=_AGAIN) from None
+        problem = f"the container engine: {what}: {error.explanation or error}"
+        for words, hint in _MACHINE.items():
+            if words in problem.lower():
+                raise RefusedByMachineError(problem, hint=hint) from None
+        raise UnreachableError(problem, hint=_AGAIN) from None
     except (DockerException, OSError) as error:
-        raise UnreachableError(f"the container engine went away: {what}: {error}", hint=_AGAIN) from None
+        raise UnreachableError(f"the container engine went away: {what}: {_innermost(error)}", hint=_AGAIN) from None
+
+
+def _innermost(error: BaseException) -> str:
+    """What the system said: the SDK and its HTTP library wrap it several times."""
+    while True:
+        inner = error.__cause__ or (error.args[-1] if error.args else None)
+        if not isinstance(inner, BaseException):
+            return getattr(error, "strerror", None) or str(error)
+        error = inner
 
 
 class Engine:
@@ -223,7 +243,7 @@ class Engine:
 
     def put(self, container: Container, path: str, archive: bytes) -> None:
         """Unpack `archive` in the directory `path`, entry after entry. Raises UnreachableError where the
-        engine stops at one, with its words."""
+        engine stops at one, with its words, RefusedByMachineError where that is for want of space."""
         try:
             with _asking(f"write to {path} in {container.name}"):
                 self._api.put_archive(container.id, path, archive)
