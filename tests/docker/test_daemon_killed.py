@@ -145,13 +145,14 @@ def victim(
     victim.container.remove(force=True)
 
 
-@pytest.mark.parametrize("count", [3, pytest.param(14, marks=pytest.mark.kills)])
+HOW = [("plain", "running"), ("plain", "archives"), ("live-restore", "running")]
+
+
 @pytest.mark.parametrize(
-    ("daemon", "how"),
+    ("daemon", "how", "count"),
     [
-        ("plain", "running"),
-        ("plain", "archives"),
-        pytest.param("live-restore", "running", marks=pytest.mark.slow),
+        *(pytest.param(*one, 2, marks=[pytest.mark.slow] if one[0] == "live-restore" else []) for one in HOW),
+        *(pytest.param(*one, 14, marks=pytest.mark.kills) for one in HOW),
     ],
     indirect=["daemon"],
 )
