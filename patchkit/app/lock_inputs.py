@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from patchkit.app.pristine import Pristine
     from patchkit.app.project import Project
     from patchkit.model.image import Image
+    from patchkit.model.stack import Packages
     from patchkit.sources.cache import Cache
 
 
@@ -189,11 +190,20 @@ def _action(step: Step) -> dict[str, Any]:
         case ReplaceStep():
             return _plain(step.replace)
         case PipStep():
-            return _plain(step.pip) | ({"requirements": list(pinned(step.pip))} if step.pip is not None else {})
+            return _packages_action(step.pip)
         case FileStep():
             return _plain(step.file)
         case RunStep():
             return _plain(step.run)
+
+
+def _packages_action(pip: Packages | None) -> dict[str, Any]:
+    if pip is None:
+        return {}
+    action = _plain(pip) | {"requirements": list(pinned(pip))}
+    if not pip.may_move:  # as it was before there was such a key: the same content stays the same version
+        del action["may_move"]
+    return action
 
 
 def _plain(value: Any) -> dict[str, Any]:

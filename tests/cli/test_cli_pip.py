@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from patchkit.core import pips
+from patchkit.core import packages
 from patchkit.core.site import Site
 from patchkit.core.transaction import Transaction, read_ledger
 
@@ -237,7 +237,8 @@ def test_other_packages_must_not_move(machine: Machine, index: Index) -> None:
     assert result.code == 8
     assert result.err == (
         "error: step kern (pip): it would move packages that it does not name: dep 1.0 -> 2.0, new (not there) -> 5\n"
-        "hint: name them in `requirements`, pinned; or take a version that goes with what is installed\n"
+        "hint: name them in `requirements`, pinned; or let them move with it: `may_move: [dep, new]`;"
+        " or take a version that goes with what is installed\n"
     )
     assert not (machine.site / ".patchkit").exists()
     machine.stack(machine.first(), pip_step("wants==1.0", "dep==2.0", "new==5"), version=2)
@@ -375,7 +376,7 @@ def test_an_upgrade_remembers_what_was_first(machine: Machine, index: Index) -> 
     ],
 )
 def test_versions(wanted: str, found: str | None, same: bool) -> None:
-    assert pips.same_version(wanted, found) is same
+    assert packages.same_version(wanted, found) is same
 
 
 @pytest.mark.parametrize("then", ["apply", "revert"])
