@@ -74,7 +74,8 @@ def _gone(action: dict[str, Any], record: dict[str, Any] | None, site: Site) -> 
     if not _allowed(action) or record is None:
         return {}
     there, packages = installed(site), record.get("packages", {})
-    left = {name: packages[name]["after"] for name in _allowed(action) if name in packages}
+    mine = {name: packages[name] for name in _allowed(action) if name in packages}
+    left = {name: entry["after"] or entry.get("known", [None])[0] for name, entry in mine.items()}
     return {name: after for name, after in left.items() if after is not None and there.get(name) != after}
 
 
