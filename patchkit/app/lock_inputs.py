@@ -54,7 +54,7 @@ class Resolver:
                 pinned = self._patch_input(step, unresolved)
         elif isinstance(step, FileStep):
             if not unresolved:
-                pinned = self._file_input(step, unresolved)
+                pinned = self._file_input(step)
         elif isinstance(step, PipStep):
             if not unresolved:
                 packages = self._packages(step, unresolved)
@@ -110,15 +110,15 @@ class Resolver:
         assert step.pip is not None
         pins = PackagePins(self.image, self.cache, self.pristine.traffic.open)
         old = self.old.step(step.id) if self.old is not None else None
-        packages, unknown = pins.pin(step.pip, old, self._vendored if self.vendor else None)
+        packages, unknown = pins.pin(step.id, step.pip, old, self._vendored if self.vendor else None)
         unresolved += [unknown] if unknown is not None else []
         return packages
 
-    def _file_input(self, step: FileStep, unresolved: list[Unknown]) -> LockedInput:
+    def _file_input(self, step: FileStep) -> LockedInput:
         assert step.file is not None
         old = self._old_pin(step.file.url or "")
         kept = old.path if old is not None and old.sha256 == step.file.sha256 else None
-        pin, data, unknown = file_input(
+        pin, data = file_input(
             step.id,
             step.file,
             self.cache,
@@ -126,9 +126,6 @@ class Resolver:
             at_hand=lambda pin: self._bytes_at_hand(dataclasses.replace(pin, path=kept)),
             open_http=self.pristine.traffic.open,
         )
-        if unknown is not None or data is None:
-            unresolved += [unknown] if unknown is not None else []
-            return pin
         self.cache.add(data)
         name = f"{pin.sha256[:16]}-{os.path.basename(step.file.path)}"
         return dataclasses.replace(pin, path=self._vendored(name, data) if self.vendor else kept)

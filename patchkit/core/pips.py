@@ -261,7 +261,12 @@ def _pip(step: LockedStep, python: str, site: Site, words: list[str]) -> runs.En
     if ended.status == 0:
         return ended
     what = f"step {step.id} (pip): pip {words[0]} failed: {ended.why}{ended.last_lines}"
-    if _NETWORK.search(ended.output):
+    told = ended.output
+    if _NO_WHEEL.search(told) and "--no-index" not in words:
+        # a page that could not be read is no page to pip: it tells of that only to those who ask
+        told = _run_pip(python, site, [word if word != "--quiet" else "-v" for word in words]).output
+        what += "".join(f"\n    {line.strip()}" for line in told.splitlines() if _NETWORK.search(line))
+    if _NETWORK.search(told):
         raise UnreachableError(what, hint="check network, proxy and the index that pip is set to: pip config list")
     if _NO_WHEEL.search(ended.output):
         raise RefusedByMachineError(what, hint=_NO_WHEEL_HINT)
@@ -350,7 +355,8 @@ def _way_back(record: dict[str, Any], site: Site, name: str, old: str | None) ->
         return ["uninstall", "--yes", name]
     words, kept = ["install", "--no-deps", "--force-reinstall"], keeping.path_of(site.path, name, old)
     if os.path.exists(kept):
-        return [*words, "--no-index", kept]
+        # by its name: of a package that is named by its file pip notes that file in direct_url.json
+        return [*words, "--no-index", "--find-links", os.path.dirname(kept), f"{name}=={old}"]
     index = record["action"]["index"]
     return [*words, "--only-binary", ":all:", *([] if index == "default" else ["--index-url", index]), f"{name}=={old}"]
 

@@ -344,6 +344,8 @@ def take_all_off(target: Target, transaction: Transaction, ledger: Ledger, repor
         problems += [why] if why is not None else []
     if problems and not force:
         hint = f"put the files back and leave what it did: patchkit revert --force --image {ledger.image}"
+        if not target.is_machine:
+            hint = f"revert inside the container while it runs; or {hint}"
         raise RefusedByMachineError(*problems, hint=hint)
     bare = replace(ledger, steps=tuple(ledger.effects.values()), files={}, complete=False)
     take_off(target, transaction, ledger, bare)

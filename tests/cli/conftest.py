@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .machines import Index, Machine
+    from .servers import Secure
 
 SCHEMA = jsonschema.Draft202012Validator(
     json.loads((Path(__file__).parents[2] / "docs/schemas/output.schema.json").read_text())
@@ -201,3 +202,17 @@ def machine(bench: Workbench, venv: Path, index: Index) -> Machine:
     from .machines import Machine
 
     return Machine(bench, venv)
+
+
+@pytest.fixture
+def secure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Secure]:
+    """An HTTPS server that this machine trusts; it has the file of `servers.kernel`."""
+    from .servers import KERNEL, Secure
+
+    running = Secure(tmp_path)
+    running.files["/x.co"] = KERNEL
+    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SSL_CERT_FILE", str(running.certificate))
+    yield running
+    running.close()
