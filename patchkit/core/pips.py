@@ -43,6 +43,10 @@ _NO_WHEEL_HINT = (
     "only wheels are taken, since building a package runs its code, and only for this Python and machine: build one"
     " with `pip wheel`, and put it on an index that the step's `index` names"
 )
+_NOT_CARRIED_HINT = (
+    "the wheels that the stack carries are all that it may take: name what is missing in `requirements`, pinned,"
+    " then: patchkit lock --vendor"
+)
 _NETWORK = re.compile(
     r"NewConnectionError|NameResolutionError|ConnectTimeout|ReadTimeout|Connection (?:refused|reset|broken)"
     r"|Failed to establish|Temporary failure in name|SSLError|ProxyError|connection error|Remote end closed"
@@ -264,12 +268,12 @@ def _pip(step: LockedStep, python: str, site: Site, words: list[str]) -> runs.En
     told = ended.output
     if _NO_WHEEL.search(told) and "--no-index" not in words:
         # a page that could not be read is no page to pip: it tells of that only to those who ask
-        told = _run_pip(python, site, [word if word != "--quiet" else "-v" for word in words]).output
+        told = _run_pip(python, site, [word if word != "--quiet" else "-vv" for word in words]).output
         what += "".join(f"\n    {line.strip()}" for line in told.splitlines() if _NETWORK.search(line))
     if _NETWORK.search(told):
         raise UnreachableError(what, hint="check network, proxy and the index that pip is set to: pip config list")
     if _NO_WHEEL.search(ended.output):
-        raise RefusedByMachineError(what, hint=_NO_WHEEL_HINT)
+        raise RefusedByMachineError(what, hint=_NOT_CARRIED_HINT if "--no-index" in words else _NO_WHEEL_HINT)
     raise RefusedByMachineError(what, hint="see pip's words above; nothing that the step does not name was changed")
 
 

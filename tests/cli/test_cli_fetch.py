@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from .conftest import patchkit_process
 from .machines import make_wheel, pip_step
 from .servers import DIGEST, KERNEL, certificate, kernel, where
 
@@ -63,7 +64,7 @@ def test_a_transfer_that_broke_off_goes_on_in_the_next_lock(bench: Workbench, se
     part = break_off(bench, secure)
     assert part.read_bytes() == KERNEL[:CUT]
     assert part.name == hashlib.sha256(f"{secure.url}/x.co".encode()).hexdigest()
-    assert bench.lock("--json").json["bytes_received"] == len(KERNEL) - CUT
+    assert f"{(len(KERNEL) - CUT) / 1e6:.2f} MB received" in bench.lock().out
     assert secure.asked[-1] == (f"bytes={CUT}-", '"one"')
     holds(bench)
 
@@ -281,16 +282,47 @@ def test_a_package_without_a_wheel(machine: Machine, index: Index) -> None:
     assert not (machine.site / ".patchkit").exists()
 
 
-def test_an_index_that_stalls(machine: Machine, secure: Secure, monkeypatch: pytest.MonkeyPatch) -> None:
-    """pip's own patience (PIP_DEFAULT_TIMEOUT, 15 seconds, tried twice) ends it."""
+@pytest.mark.parametrize("how", ["stalls", "has a wrong certificate"])
+def test_an_index_that(
+    how: str, machine: Machine, secure: Secure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To pip it is one without the package; patchkit says why. The patience is pip's own (PIP_DEFAULT_TIMEOUT, 15
+    seconds, tried twice)."""
     machine.stack(machine.first(), pip_step("kern==2.0"))
     secure.files["/simple/kern/"] = b"<!DOCTYPE html>"
-    secure.stalls["/simple/kern/"] = 3
+    if how == "stalls":
+        secure.stalls["/simple/kern/"] = 3
+    else:
+        secure.certificate = tmp_path / "other.pem"
+        secure.certificate.write_bytes(certificate())
     monkeypatch.setenv("PIP_INDEX_URL", f"{secure.url}/simple")
     monkeypatch.setenv("PIP_CERT", str(secure.certificate))
     monkeypatch.setenv("PIP_DEFAULT_TIMEOUT", "0.5")
     result = machine.run("apply")
     assert result.code == 6, result.err
-    assert "error: step kern (pip): pip install failed: exit status " in result.err
+    assert "error: step kern (pip): pip install failed: exit status 1\n" in result.err
+    assert ("timed out" if how == "stalls" else "certificate verify failed") in result.err
+    assert "hint: check network, proxy and the index that pip is set to: pip config list\n" in result.err
     assert machine.version("kern") is None
+    assert not (machine.site / ".patchkit").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small file system")
+def test_no_space_for_a_wheel(machine: Machine, index: Index, tmp_path: Path) -> None:
+    index.add("big", "1.0", code=f"# {'x' * 2_000_000}\n")
+    machine.stack(machine.first(), pip_step("big==1.0"))
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", small], check=True)
+    try:
+        done = patchkit_process(
+            "apply", *machine.where(), "-C", str(machine.bench.project), env={**os.environ, "TMPDIR": str(small)}
+        )
+        assert done.returncode == 8
+        assert b"step kern (pip): pip install failed: exit status " in done.stderr
+        assert b"No space left on device" in done.stderr
+        assert list(small.iterdir()) == []
+    finally:
+        subprocess.run(["umount", small], check=True)
+    assert machine.version("big") is None
     assert not (machine.site / ".patchkit").exists()

@@ -141,6 +141,17 @@ def test_killed_before_the_named_one(wanting: Machine, then: str) -> None:
     assert versions(wanting) == (None, "1.0", None)
 
 
+def test_carried_wheels_are_all_that_may_move(wanting: Machine) -> None:
+    wanting.stack(pip_step("wants==1.0", may_move=["dep", "new"]), more=("--vendor",))
+    result = wanting.run("apply")
+    assert result.code == 8
+    assert "ERROR: No matching distribution found for dep==2.0" in result.err
+    assert "hint: the wheels that the stack carries are all that it may take: name what is missing" in result.err
+    wanting.stack(pip_step("wants==1.0", "dep==2.0", "new==5"), version=2, more=("--vendor",))
+    assert wanting.run("apply").code == 0
+    assert versions(wanting) == ("1.0", "2.0", "5")
+
+
 def test_the_names_are_checked(machine: Machine) -> None:
     machine.bench.stack([pip_step("kern==2.0", may_move=["dep==2"])])
     result = machine.bench.run("lock", "--image", "demo", "--from", str(machine.root))
