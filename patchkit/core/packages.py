@@ -1,4 +1,7 @@
-"""The packages that the interpreter of a site has: read from `*.dist-info/METADATA` on its path, nothing is imported."""
+"""The packages that the interpreter of a site has: read from `*.dist-info/METADATA` on its path, nothing is imported.
+
+What an old setuptools or Debian has installed says the same in `*.egg-info`, a folder or a file.
+"""
 
 from __future__ import annotations
 
@@ -87,15 +90,25 @@ def installed(site: Site) -> dict[str, str]:
 
 
 def in_folder(folder: str) -> dict[str, tuple[str, str]]:
-    """The packages in one folder: normal name to (version, path of the dist-info)."""
-    found = {}
+    """The packages in one folder: normal name to (version, path of the dist-info, or egg-info)."""
+    found: dict[str, tuple[str, str]] = {}
     try:
-        names = sorted(name for name in os.listdir(folder) if name.endswith(".dist-info"))
+        names = sorted(os.listdir(folder), reverse=True)
     except OSError:
         return {}
+    for ending in (".egg-info", ".dist-info"):  # the latter counts where a folder has both
+        found.update(_named(folder, [name for name in names if name.endswith(ending)]))
+    return found
+
+
+def _named(folder: str, names: list[str]) -> dict[str, tuple[str, str]]:
+    found = {}
     for name in names:
+        path = f"{folder}/{name}/METADATA"
+        if name.endswith(".egg-info"):
+            path = f"{folder}/{name}/PKG-INFO" if os.path.isdir(f"{folder}/{name}") else f"{folder}/{name}"
         try:
-            with open(f"{folder}/{name}/METADATA", encoding="utf-8", errors="replace") as stream:
+            with open(path, encoding="utf-8", errors="replace") as stream:
                 head = dict(re.findall(r"^(Name|Version): *(\S+)", stream.read(4096), re.MULTILINE))
             found[normal(head["Name"])] = (head["Version"], f"{folder}/{name}")
         except (OSError, KeyError):  # a torn installation is none

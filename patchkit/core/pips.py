@@ -99,6 +99,7 @@ def _torn(action: dict[str, Any], site: Site) -> list[str]:
         for name, (version, path) in in_folder(folder).items()
         if name in wanted
         and same_version(wanted[name] or version, version)
+        and path.endswith(".dist-info")
         and not os.path.exists(f"{path}/RECORD")
         and installer_of(path) in ("", "pip")
     ]
@@ -355,7 +356,7 @@ def settled(record: dict[str, Any]) -> dict[str, Any]:
 
 def _way_back(record: dict[str, Any], site: Site, name: str, old: str | None) -> list[str]:
     """What pip is to do to bring back version `old` of a package (None: it was not there)."""
-    if old is None:
+    if old is None or _is_shadowed(site, name, old):
         return ["uninstall", "--yes", name]
     words, kept = ["install", "--no-deps", "--force-reinstall"], keeping.path_of(site.path, name, old)
     if os.path.exists(kept):
@@ -363,6 +364,12 @@ def _way_back(record: dict[str, Any], site: Site, name: str, old: str | None) ->
         return [*words, "--no-index", "--find-links", os.path.dirname(kept), f"{name}=={old}"]
     index = record["action"]["index"]
     return [*words, "--only-binary", ":all:", *([] if index == "default" else ["--index-url", index]), f"{name}=={old}"]
+
+
+def _is_shadowed(site: Site, name: str, version: str) -> bool:
+    """Whether that version is still there, behind another one that is found before it (Debian's own packages)."""
+    found = (in_folder(folder).get(name, ("", ""))[0] for folder in path_of(interpreter(site), site))
+    return version in found
 
 
 def undo(step_id: str, record: dict[str, Any], site: Site) -> str | None:

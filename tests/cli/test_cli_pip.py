@@ -229,6 +229,51 @@ def test_an_upgrade_remembers_what_was_first(machine: Machine, index: Index) -> 
     assert machine.version("kern") == "1.0"
 
 
+@pytest.mark.parametrize("form", ["folder", "file"])
+def test_what_says_so_in_an_egg_info(machine: Machine, form: str) -> None:
+    """As setuptools and Debian did it: it counts as installed, and its version comes back."""
+    info, text = machine.site / "kern-1.0.egg-info", "Metadata-Version: 1.0\nName: kern\nVersion: 1.0\n"
+    (machine.site / "kern.py").write_text("VERSION = '1.0'\n")
+    if form == "folder":
+        info.mkdir()
+        (info / "PKG-INFO").write_text(text)
+        (info / "top_level.txt").write_text("kern\n")
+        (info / "SOURCES.txt").write_text("")
+        (info / "installed-files.txt").write_text("../kern.py\nPKG-INFO\ntop_level.txt\nSOURCES.txt\n")
+    else:
+        info.write_text(text)
+    machine.stack(pip_step("kern==1.0"))
+    assert machine.run("apply", "--json").json["steps"][0]["verdict"] == "upstream"
+    assert machine.run("revert").code == 0
+    assert info.exists()
+    machine.stack(pip_step("kern==2.0"), version=2)
+    result = machine.run("apply")
+    if form == "file":  # pip cannot take such a one off
+        assert result.code == 8
+        assert "distutils installed project" in result.err
+        assert (machine.version("kern"), info.exists()) == ("1.0", True)
+        return
+    assert (result.code, machine.version("kern")) == (0, "2.0"), result.err
+    assert machine.run("revert").code == 0
+    assert machine.version("kern") == "1.0"
+
+
+def test_one_behind_another_comes_forth_again(machine: Machine, index: Index, tmp_path: Path) -> None:
+    """What pip does not replace, since it is in a folder further down the path, needs no index to come back."""
+    behind = tmp_path / "behind"
+    (behind / "kern-1.0.egg-info").mkdir(parents=True)
+    (behind / "kern-1.0.egg-info/PKG-INFO").write_text("Metadata-Version: 1.0\nName: kern\nVersion: 1.0\n")
+    (behind / "kern.py").write_text("VERSION = '1.0'\n")
+    (machine.site / "behind.pth").write_text(f"{behind}\n")
+    machine.stack(pip_step("kern==2.0"))
+    assert machine.version("kern") == "1.0"
+    assert machine.run("apply").code == 0
+    assert machine.version("kern") == "2.0"
+    index.close()
+    assert machine.run("revert").code == 0
+    assert machine.version("kern") == "1.0"
+
+
 @pytest.mark.parametrize(
     ("wanted", "found", "same"),
     [

@@ -8,6 +8,7 @@ import importlib.util
 import io
 import json
 import os
+import signal
 import subprocess
 import tarfile
 from dataclasses import dataclass
@@ -389,6 +390,46 @@ def test_a_command_that_fails(how: str, bench: Bench, machine: Container) -> Non
     assert result.code == 8
     assert "step slow (run): `sleep 77` failed: it was killed after its timeout of 1 s" in result.err
     assert "sleep 77" not in sh(machine, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
+    assert contents(machine) == before
+
+
+WAITS = {
+    "argv": ["/bin/sh", "-c", "test -e ../here || { touch ../here; sleep 5; }; touch made"],
+    "creates": "made",
+    "revert": ["rm", "-f", "made"],
+}
+
+
+@pytest.mark.parametrize("who", ["client", "container"])
+def test_cut_off_in_the_middle_of_a_step(who: str, bench: Bench, machine: Container) -> None:
+    """What is killed leaves a state that says so; the next run goes on with it, and a revert takes it all off."""
+    bench.lock(
+        bench.first(), pip("kern==2.0"), run("waits", WAITS), bench.patch("last", "demo/b.py", "b_3 = 3", "b_3 = 0")
+    )
+    way, before = Way("client", bench, machine), contents(machine)
+    words = bench.project.words("apply", "--container", machine.id)
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as client:
+        sh(machine, f"for n in $(seq 600); do test -e /{SITE}/../here && exit 0; sleep 0.1; done; exit 1")
+        if who == "client":
+            client.send_signal(signal.SIGKILL)
+            client.wait()
+            assert way("apply").code == 7, "its command still runs"
+            sh(machine, f"python3 -c 'import fcntl, os; fcntl.flock(os.open(\"/{SITE}\", 0), fcntl.LOCK_EX)'")
+        else:
+            machine.kill()
+            _, said = client.communicate(timeout=60)
+            assert client.returncode == 8
+            assert "the run inside it was cut off" in said
+            machine.start()
+            seen = way("verify")
+            assert seen.code == 4
+            assert "an earlier run ended before its last step" in seen.err
+            assert version(machine, "kern") == "2.0"
+    assert way("apply").code == 0
+    assert way("verify", "--json").json["outcome"] == "clean"
+    sh(machine, f"test -e /{SITE}/made; grep -q '^b_3 = 0' /{SITE}/demo/b.py")
+    assert way("revert").code == 0
+    assert version(machine, "kern") == "1.0"
     assert contents(machine) == before
 
 
