@@ -399,6 +399,7 @@ def _action_in(step: dict[str, Any]) -> dict[str, Any]:
 def _check_packages(action: dict[str, Any]) -> None:
     want(str, action["index"])
     want(str, action["hashes"])
+    want_texts(action.get("may_move", []))
     if any("==" not in text or text.startswith("-") for text in want_texts(action["requirements"])):
         raise ValueError("expected requirements pinned with ==")
 

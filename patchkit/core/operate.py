@@ -421,4 +421,6 @@ def _verify(lock: Lock, target: Target, steps: tuple[LockedStep, ...], ledger: L
         return replace(report, outcome=Outcome.DRIFTED, error=error)
     absent = [step.id for step in report.steps if step.verdict is None]
     notes = (*report.notes, f"not applied here: {', '.join(absent)}") if absent else report.notes
+    if ledger.effects and not target.is_machine:
+        notes = (*notes, f"not looked at, since only the running machine tells: {', '.join(ledger.effects)}")
     return replace(report, outcome=Outcome.CLEAN, notes=notes)

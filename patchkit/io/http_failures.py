@@ -89,7 +89,10 @@ def _retry_after(value: str) -> float | None:
 
 def stalled(seconds: float, found: str = "") -> Failed:
     """Return the failure of a server that sends nothing, or next to nothing, for `seconds`."""
-    return Failed(f"a stall: {found or f'no byte for {seconds:g} s'}", hint="check network and proxy, then try again")
+    return Failed(
+        f"a stall: {found or f'no byte for {seconds:g} s'}",
+        hint="check network and proxy, or wait longer: PATCHKIT_TIMEOUT=SECONDS",
+    )
 
 
 def truncated(found: str) -> Failed:
