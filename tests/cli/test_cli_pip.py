@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from patchkit.core import pips
+from patchkit.core.holding import read_ledger
 from patchkit.core.site import Site
-from patchkit.core.transaction import Transaction, read_ledger
+from patchkit.core.transaction import Transaction
 
 from .conftest import COMMIT, Workbench, lines, unified
 
