@@ -18,7 +18,6 @@ from typing import IO, TYPE_CHECKING, Any, cast
 import docker
 from docker.errors import APIError, DockerException, NotFound
 from docker.utils import kwargs_from_env
-from docker.utils.socket import frames_iter
 
 from patchkit.core.errors import RefusedByMachineError, UnreachableError
 
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
 _DEFAULT = "unix:///var/run/docker.sock"
 _STDOUT, _STDERR = 1, 2
+_FRAME_HEAD = 8  # the stream's number, three zeros, the length in four bytes
 _START = "start an engine, or name it in DOCKER_HOST"
 _AGAIN = "see that the engine runs, then run the same command again: it finishes or undoes what was begun"
 #: What an engine says where not itself but its machine refuses, and what to do about it.
@@ -257,15 +257,20 @@ def _digests(names: list[str] | None) -> tuple[str, ...]:
 
 def _talk(stream: Any, stdin: bytes, ready: bytes) -> tuple[bool, bytes, bytes]:
     """Whether the program got ready, and both its outputs to their end."""
+    connection = getattr(stream, "_sock", stream)  # over TLS the SDK hands out the socket itself
+    connection.settimeout(None)  # a program may be silent for as long as it takes
+    # Output that came in one piece with the head of the answer lies in this buffer: the SDK's own readers
+    # pass it by, and wait at the socket for what has come already.
+    reader = stream._response.raw._fp.fp  # noqa: SLF001
     outputs = {_STDOUT: b"", _STDERR: b""}
     started = False
-    for kind, data in frames_iter(stream, tty=False):
-        outputs[kind] += data
+    while len(head := reader.read(_FRAME_HEAD)) == _FRAME_HEAD:
+        outputs[head[0]] += reader.read(int.from_bytes(head[4:], "big"))
         if not started and outputs[_STDOUT].startswith(ready):
             started = True
             outputs[_STDOUT] = outputs[_STDOUT][len(ready) :]
             with suppress(BrokenPipeError, ConnectionResetError):  # it died: there is no exit code then
-                stream._sock.sendall(stdin)  # noqa: SLF001 - the SDK hands out a wrapper that cannot write
+                connection.sendall(stdin)  # the SDK hands out a wrapper that cannot write
     return started, outputs[_STDOUT], outputs[_STDERR]
 
 

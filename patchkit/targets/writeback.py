@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from patchkit.core.errors import DriftError, RefusedByMachineError, UnreachableError
+from patchkit.core.holding import JOURNAL
 from patchkit.core.ledger import LEDGER
 from patchkit.core.paths import LEDGER_DIR
 from patchkit.core.site import Site
-from patchkit.core.transaction import JOURNAL
 from patchkit.targets.mirror import XATTR
 
 if TYPE_CHECKING:

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from patchkit.core import packages
+from patchkit.core.holding import read_ledger
 from patchkit.core.site import Site
-from patchkit.core.transaction import Transaction, read_ledger
+from patchkit.core.transaction import Transaction
 
 from .machines import Index, Machine, make_wheel, pip_step
 

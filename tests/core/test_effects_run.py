@@ -13,8 +13,8 @@ import pytest
 
 from patchkit.core import inspect, operate, runs
 from patchkit.core.errors import BusyError, DriftError, PatchkitError, RefusedByMachineError
+from patchkit.core.holding import read_ledger
 from patchkit.core.site import Site
-from patchkit.core.transaction import read_ledger
 
 from .stacks import Stack, build, diff, leftovers, listing, numbered, opened, snapshot, verdicts, write_tree
 
