@@ -16,7 +16,7 @@ help:
 	@echo "make lock               resolve every stack and write its lock"
 	@echo "make bench              measure start-up, apply and the no-op; prints a table"
 	@echo "make slow               the slow tests"
-	@echo "make kills              hundreds of kills of containers: tens of minutes, needs an engine"
+	@echo "make kills              hundreds of kills of clients, containers and engines: a quarter of an hour"
 	@echo "make clean              remove the environment and caches of the tools"
 
 setup: $(READY)

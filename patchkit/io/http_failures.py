@@ -95,7 +95,8 @@ def _retry_after(value: str) -> float | None:
 def stalled(seconds: float, found: str = "") -> Failed:
     """Return the failure of a server that sends nothing, or next to nothing, for `seconds`."""
     found = f"a stall: {found or f'no byte for {seconds:g} s'}"
-    return Failed(found, hint="check network and proxy, then try again", kind=StalledError)
+    hint = "check network and proxy, or wait longer: PATCHKIT_TIMEOUT=SECONDS"
+    return Failed(found, hint=hint, kind=StalledError)
 
 
 def truncated(found: str) -> Failed:

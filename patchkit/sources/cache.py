@@ -83,6 +83,12 @@ class Cache:
         self._make_directory(os.path.dirname(path))
         return path
 
+    def partial(self, key: str) -> str:
+        """Return where the bytes of a transfer that ended early may be kept under `key`; the directory exists."""
+        path = f"{self.root}/partial/{hashlib.sha256(key.encode('utf-8', 'surrogateescape')).hexdigest()}"
+        self._make_directory(os.path.dirname(path))
+        return path
+
     def fact(self, key: str) -> dict[str, Any] | None:
         """Return what was remembered under `key`, or None; a corrupt entry is dropped and absent."""
         import json

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
@@ -70,6 +71,21 @@ def engine() -> Iterator[DockerClient]:
         unavailable(f"no container engine ({error}): scripts/services start")
     with closing(client):
         yield client
+
+
+@pytest.fixture(scope="session")
+def root() -> None:
+    """Only root may start an engine, become somebody else, and keep owners through archives."""
+    if os.geteuid() != 0:
+        unavailable("needs root")
+
+
+@pytest.fixture(scope="session")
+def programs(root: None) -> None:
+    """What a second engine beside the first one takes (second.py)."""
+    for program in ("dockerd", "setpriv", "unshare"):
+        if shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin:/sbin") is None:
+            unavailable(f"no {program} on this machine: scripts/services need {program} docker.io (or util-linux)")
 
 
 @pytest.fixture(scope="session")
