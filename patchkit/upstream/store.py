@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 FILE = "upstream.sqlite"
 _VERSION = 1
 _APPLICATION = 0x706B7570  # "pkup": no other program's file
-_BUSY_SECONDS = 10.0
+_BUSY_SECONDS = 30.0
 _DAMAGED = ("not a database", "malformed", "corrupt")
 
 _SCHEMA = """
@@ -68,7 +68,7 @@ class Store:
 
     Nothing is made before something is written. A file that is no database is moved aside, never deleted,
     and `notes` says where to. Raises `RefusedByMachineError` for a file that cannot be used, with the way out,
-    and `BusyError` where another process holds it for longer than ten seconds.
+    and `BusyError` where another process holds it for longer than half a minute.
     """
 
     def __init__(self, root: str | None = None) -> None:

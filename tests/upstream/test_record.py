@@ -39,7 +39,8 @@ FATES = st.builds(
     as_of=TIMES,
     merged_elsewhere=st.none() | st.just("feature"),
     evidence=st.lists(
-        st.builds(Evidence, question=st.just("record"), found=st.just(Found.YES), detail=st.text(min_size=1))
+        st.builds(Evidence, question=st.just("record"), found=st.just(Found.YES), detail=st.text(min_size=1)),
+        unique=True,
     ).map(tuple),
 )
 
