@@ -154,10 +154,8 @@ def own_lines(body: str) -> Iterator[tuple[str, bool]]:
             fenced = not fenced
         elif fenced or not line or line[0] in " \t>":
             continue
-        elif _SQUASHED.match(line):
-            squashed = True
         else:
-            squashed = squashed and _RULE.match(line) is None
+            squashed = _RULE.match(line) is None and (squashed or _SQUASHED.match(line) is not None)
             yield line, squashed
 
 
