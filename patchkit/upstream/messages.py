@@ -32,6 +32,7 @@ _FILLER = re.compile(r"[\s:]*(?:(?:of|the|pr|pull request)\b[\s:]*)*", re.IGNORE
 _LEADING_NUMBER = re.compile(r"\(?#(\d{1,9})\)?[\s:,-]*")
 _QUOTES = {'"': '"', "'": "'", "“": "”", "`": "`"}
 _MOST_NESTED = 16
+_LONGEST = 1000
 
 _FENCE = re.compile(r"(?:```|~~~)")
 _SQUASHED = re.compile(r"\* \S")
@@ -84,7 +85,9 @@ NO_CLAIMS = Claims()
 
 
 def parse_title(subject: str, depth: int = 0) -> Title:
-    """Return the parts of a commit's subject or a pull request's title."""
+    """Return the parts of a commit's subject or a pull request's title; of one beyond all measure, of its ends."""
+    if len(subject) > 2 * _LONGEST:
+        subject = subject[:_LONGEST] + subject[-_LONGEST:]
     merge = _MERGE.match(subject)
     if merge is not None:
         return Title(text=subject, own=int(merge[1]))
@@ -154,10 +157,8 @@ def own_lines(body: str) -> Iterator[tuple[str, bool]]:
             fenced = not fenced
         elif fenced or not line or line[0] in " \t>":
             continue
-        elif _SQUASHED.match(line):
-            squashed = True
         else:
-            squashed = squashed and _RULE.match(line) is None
+            squashed = _RULE.match(line) is None and (squashed or _SQUASHED.match(line) is not None)
             yield line, squashed
 
 

@@ -127,7 +127,13 @@ def _turns(pull: Pull, landing: Landing, history: History | None, patch_ids: Pat
     content: dict[str, bool] = {}
     for _ in range(_MOST_BY_CONTENT):
         turns = turns_of(
-            history, pull.ref.number, landing.commit, head=pull.head or None, title=pull.title, by_content=content
+            history,
+            pull.ref.number,
+            landing.commit,
+            head=pull.head or None,
+            title=pull.title,
+            since=pull.created_at,
+            by_content=content,
         )
         found = _next_by_content(history, turns, landing, patch_ids)
         if found is None:

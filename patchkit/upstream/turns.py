@@ -45,21 +45,23 @@ def turns_of(
     *,
     head: str | None = None,
     title: str = "",
+    since: str = "",
     by_content: Mapping[str, bool] | None = None,
 ) -> tuple[Turn, ...]:
     """Return the turns of pull request `number`, oldest first, also those on release branches only.
 
     `landing` is the full SHA by which it is known to have landed; `head`, its own last commit, and `title` let
-    picks be known; `by_content` holds commits of which the content says that the change is there after them, or not.
+    picks be known; a commit that is older than `since` (ISO 8601) speaks of another repository's number; `by_content` holds commits of which the content says that the change is there after them, or not.
     """
-    return _Chain(history, number).run(landing, head, parse_title(title).text, by_content or {})
+    return _Chain(history, number, since).run(landing, head, parse_title(title).text, by_content or {})
 
 
 class _Chain:
     """What hangs on one landing: everything that speaks of it, and of what speaks of it."""
 
-    def __init__(self, history: History, number: int) -> None:
+    def __init__(self, history: History, number: int, since: str) -> None:
         self._history = history
+        self._since = since
         self._number = number
         self._turns: dict[int, Turn] = {}
         self._left: list[int] = []
@@ -103,6 +105,8 @@ class _Chain:
         if place in self._turns:
             return
         commit = self._history.commit(place)
+        if commit.time < self._since and via != "landing":
+            return
         if how == LANDED and via != "landing" and not self._history.on_base(commit.sha):
             how = PICKED
         number = self._history.title(place).own
