@@ -119,9 +119,9 @@ def _is_loopback(host: str) -> bool:
     return False
 
 
-def _check_scheme(address: _Address, came_from: _Address | None) -> None:
-    scheme, host, _ = address.origin
-    if scheme == "https" and host:
+def _check_scheme(address: _Address, came_from: _Address | None, plain: Container[str]) -> None:
+    scheme, host, port = address.origin
+    if (scheme == "https" and host) or (scheme == "http" and f"{host}:{port}" in plain):
         return
     if scheme == "http" and _is_loopback(host) and (came_from is None or came_from.origin[0] == "http"):
         return
@@ -145,7 +145,8 @@ class Http:
     `ca_bundle` is a file with the accepted certificate authorities (else REQUESTS_CA_BUNDLE,
     CURL_CA_BUNDLE, SSL_CERT_FILE, else the library's). Timeouts and pauses are in seconds: a
     connection, each wait for bytes, the first pause before a retry, and the longest pause that
-    a server's Retry-After may ask for. `bytes_received` counts body bytes as on the wire.
+    a server's Retry-After may ask for. `plain_http` has the hosts ("HOST:PORT") that may be asked without TLS; without
+    `netrc` that file is left unread. `bytes_received` counts body bytes as on the wire.
     """
 
     def __init__(
@@ -157,8 +158,12 @@ class Http:
         attempts: int = 4,
         backoff: float = 0.5,
         max_wait: float = 30.0,
+        plain_http: Container[str] = (),
+        netrc: bool = True,
     ) -> None:
         self.bytes_received = 0
+        self._plain_http = plain_http
+        self._netrc = netrc
         self._timeouts = (connect_timeout, read_timeout)
         self._attempts = attempts
         self._backoff = backoff
@@ -312,7 +317,7 @@ class Http:
             raise transfer.differs("416 for the rest of the file")
         if response.status_code not in ((200, 206) if "Range" in transfer.headers else (200,)):
             raise self._refused(response)
-        if response.status_code == 200 or _content_range(response)[0] != transfer.received:
+        if response.status_code == 200 or content_range(response)[0] != transfer.received:
             transfer.start_anew()
             if response.status_code == 206:
                 raise Failed("another range than was asked for", status=206, retry=True)
@@ -332,7 +337,7 @@ class Http:
                 )
             if response.status_code != 206:
                 raise self._refused(response)
-            first, end, size = _content_range(response)
+            first, end, size = content_range(response)
             if not fits(first, end, size):
                 found = f"Content-Range: {response.headers['Content-Range']}"
                 raise Failed(found, status=206, hint="the server answers wrongly")
@@ -352,21 +357,29 @@ class Http:
         body: bytes | None = None,
     ) -> T:
         """Send, follow, consume; try again where that may help; end in an answer or in `HttpError`."""
+
+        def once() -> T:
+            response = self._follow(url, headers, body)
+            try:
+                return consume(response)
+            finally:
+                response.close()
+
+        return self._trying(url, expected, once, self._attempts)
+
+    def _trying(self, url: str, expected: str, once: Callable[[], T], attempts: int) -> T:
+        """Return what `once` does; try again, `attempts` times in all, where that may help."""
         attempt = 0
         while True:
             attempt += 1
             failure: Failed
             try:
-                response = self._follow(url, headers, body)
-                try:
-                    return consume(response)
-                finally:
-                    response.close()
+                return once()
             except Failed as failed:
                 failure = failed
             except (requests.RequestException, urllib3.exceptions.HTTPError, ConnectionError, TimeoutError) as error:
                 failure = diagnose(error, self._timeouts)
-            if not failure.retry or attempt >= self._attempts:
+            if not failure.retry or attempt >= attempts:
                 break
             pause = min(self._backoff * 2 ** (attempt - 1), _RETRY_PAUSES_CAP_SECONDS)
             time.sleep(pause if failure.wait is None else failure.wait)
@@ -376,12 +389,12 @@ class Http:
         retry_after = response.headers.get("Retry-After", "").strip()
         return refused(response.status_code, response.reason or "", retry_after, self._max_wait)
 
-    def _follow(self, url: str, headers: Mapping[str, str], body: bytes | None) -> requests.Response:
+    def _follow(self, url: str, headers: Mapping[str, str], body: bytes | None, method: str = "") -> requests.Response:
         address, came_from = _address(url), None
         sent = dict(headers)
         for _ in range(_MAX_REDIRECTS):
-            _check_scheme(address, came_from)
-            response = self._send(address, sent, body)
+            _check_scheme(address, came_from, self._plain_http)
+            response = self._send(address, sent, body, method)
             location = response.headers.get("Location")
             if response.status_code not in _REDIRECTS or not location or body is not None:
                 return response
@@ -391,16 +404,16 @@ class Http:
                 sent = {name: value for name, value in sent.items() if name.lower() not in _SECRET_HEADERS}
         raise Failed(f"more than {_MAX_REDIRECTS} redirects", hint="the server redirects in a circle")
 
-    def _send(self, address: _Address, headers: dict[str, str], body: bytes | None) -> requests.Response:
+    def _send(self, address: _Address, headers: dict[str, str], body: bytes | None, method: str) -> requests.Response:
         if address.authorization:
             self._credentials[address.origin] = address.authorization
         if "authorization" not in {name.lower() for name in headers}:
-            known = self._credentials.get(address.origin) or _from_netrc(address)
+            known = self._credentials.get(address.origin) or (_from_netrc(address) if self._netrc else None)
             headers = {**headers, "Authorization": known} if known else headers
         loopback = _is_loopback(address.origin[1])
         proxies = {} if loopback else get_environ_proxies(address.url)
         return self._session.request(
-            "GET" if body is None else "POST",
+            method or ("GET" if body is None else "POST"),
             address.url,
             headers=headers,
             data=body,
@@ -427,11 +440,12 @@ class Http:
         raw: Any = response.raw
         since, within = time.monotonic(), 0
         while chunk := raw.read1(_CHUNK, decode_content=False):
-            received += len(chunk)
-            self.bytes_received += len(chunk)
+            size = len(chunk)
+            received += size
+            self.bytes_received += size
             if limit is not None and received > limit:
                 raise Failed(f"more than {limit} bytes", status=response.status_code, hint="the answer is too long")
-            within += len(chunk)
+            within += size
             if time.monotonic() - since > self._timeouts[1]:
                 if within < _DRIP_BYTES:
                     raise stalled(self._timeouts[1], f"{within} bytes in {self._timeouts[1]:g} s")
@@ -473,7 +487,7 @@ def _content_length(response: requests.Response) -> int | None:
     return int(value) if value.isascii() and value.isdigit() else None
 
 
-def _content_range(response: requests.Response) -> tuple[int, int, int | None]:
+def content_range(response: requests.Response) -> tuple[int, int, int | None]:
     """Return the half-open bounds and the total of a 206 answer."""
     value = response.headers.get("Content-Range", "none")
     match = _CONTENT_RANGE.fullmatch(value.strip())

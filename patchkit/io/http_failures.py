@@ -19,12 +19,18 @@ _QUERY = re.compile(r"(?<=[?#])[^\s'\")]+")
 
 
 class HttpError(UnreachableError):
-    """A request that failed; `status` is the server's answer, or None where there was none; `found` what was found."""
+    """A request that failed; `status` is the server's answer, or None where there was none; `found` what was found.
 
-    def __init__(self, *problems: str, hint: str = "", status: int | None = None, found: str = "") -> None:
+    `wait` is how many seconds later it may go better; None: it will not.
+    """
+
+    def __init__(
+        self, *problems: str, hint: str = "", status: int | None = None, found: str = "", wait: float | None = None
+    ) -> None:
         super().__init__(*problems, hint=hint)
         self.status = status
         self.found = found
+        self.wait = wait
 
 
 class RangesRefusedError(HttpError):
@@ -149,4 +155,5 @@ def given_up(url: str, expected: str, failure: Failed, attempts: int) -> HttpErr
     tries = f" ({attempts} attempts)" if attempts > 1 else ""
     found = f"{failure.found}{tries}"
     message = f"{redact(url)}: expected {expected}, found {found}"
-    return failure.kind(message, hint=failure.hint, status=failure.status, found=found)
+    wait = (failure.wait or 0.0) if failure.retry else None
+    return failure.kind(message, hint=failure.hint, status=failure.status, found=found, wait=wait)
