@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from patchkit.core.errors import ConfigError, RefusedByMachineError
@@ -85,10 +85,10 @@ def _read(path: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         pass  # what was read is a part of these errors: none may be another's context
     if not isinstance(document, dict):
-        _bad(path, "expected a JSON object, found something else")
+        raise _bad(path, "expected a JSON object, found something else")
     for name in ("auths", "credHelpers"):
         if not isinstance(document.get(name) or {}, dict):
-            _bad(path, f"{name}: expected an object, found something else")
+            raise _bad(path, f"{name}: expected an object, found something else")
     return document
 
 
@@ -109,7 +109,7 @@ def _covering(auths: Mapping[str, Any], host: str, repository: str, path: str) -
     if best is None:
         return {}
     if not isinstance(best, dict):
-        _bad(path, f"auths: {host}: expected an object, found something else")
+        raise _bad(path, f"auths: {host}: expected an object, found something else")
     return {host: best}
 
 
@@ -133,8 +133,8 @@ def _resolved(document: dict[str, Any], key: str, path: str) -> Mapping[str, Any
             f"{path}: the credential helper docker-credential-{store} for {key}: {reason}",
             hint=f"install or repair docker-credential-{store}, or log in without it",
         )
-    _bad(path, f"auths: {key}: expected base64 of USER:PASSWORD in `auth`, found something else")
+    raise _bad(path, f"auths: {key}: expected base64 of USER:PASSWORD in `auth`, found something else")
 
 
-def _bad(path: str, problem: str) -> NoReturn:
-    raise ConfigError(f"{path}: {problem}", hint="correct the file, or log in anew (docker login)")
+def _bad(path: str, problem: str) -> ConfigError:
+    return ConfigError(f"{path}: {problem}", hint="correct the file, or log in anew (docker login)")
