@@ -74,38 +74,38 @@ def parents_of(path: str) -> Iterator[str]:
 
 
 def archived(entry: Entry) -> bytes:
-    """Return the header, with an extended one where the plain one cannot say it, and the content of an entry."""
+    """Return an entry with its content, as an archive has it."""
     data = (entry.data or b"") if entry.kind is Kind.FILE else b""
+    return header_of(entry, len(data)) + _padded(data)
+
+
+def header_of(entry: Entry, size: int = 0) -> bytes:
+    """Return the header of an entry with `size` bytes of content, before it an extended one where it takes one."""
     name = _bytes(entry.path) + (b"/" if entry.kind is Kind.DIRECTORY else b"")
     target = _bytes(entry.target)
-    records: list[tuple[str, bytes]] = [(XATTR + key, value) for key, value in entry.xattrs]
+    records = [(XATTR + key, value) for key, value in entry.xattrs]
     prefix, short = _split(name)
     if short is None:
         records.append(("path", name))
         prefix, short = b"", name[:_NAME_BYTES]
     if len(target) > _NAME_BYTES or not target.isascii():
         records.append(("linkpath", target))
-    for key, value, most in (("uid", entry.uid, _OCTAL_7), ("gid", entry.gid, _OCTAL_7), ("mtime", entry.mtime, None)):
-        if not 0 <= value <= (_OCTAL_11 if most is None else most):
+    numbers = {}
+    for key, value, most in (
+        ("uid", entry.uid, _OCTAL_7),
+        ("gid", entry.gid, _OCTAL_7),
+        ("mtime", entry.mtime, _OCTAL_11),
+        ("size", size, _OCTAL_11),
+    ):
+        numbers[key] = value if 0 <= value <= most else 0
+        if numbers[key] != value:
             records.append((key, str(value).encode()))
-    if len(data) > _OCTAL_11:
-        raise ValueError(f"{entry.path}: a file of {len(data)} bytes is too large for a layer made in memory")
-    extended = b""
-    if records:
-        body = b"".join(_record(key, value) for key, value in sorted(records))
-        extended = _header(b"pax/" + short[:90], b"", b"x", 0o644, 0, 0, 0, len(body), b"") + _padded(body)
-    header = _header(
-        short,
-        prefix,
-        entry.kind.value,
-        entry.mode,
-        entry.uid if 0 <= entry.uid <= _OCTAL_7 else 0,
-        entry.gid if 0 <= entry.gid <= _OCTAL_7 else 0,
-        entry.mtime if 0 <= entry.mtime <= _OCTAL_11 else 0,
-        len(data),
-        target[:_NAME_BYTES],
-    )
-    return extended + header + _padded(data)
+    header = _header(short, prefix, entry.kind.value, entry.mode, **numbers, target=target[:_NAME_BYTES])
+    if not records:
+        return header
+    body = b"".join(_record(key, value) for key, value in sorted(records))
+    extended = _header(b"pax/" + short[:90], b"", b"x", 0o644, uid=0, gid=0, mtime=0, size=len(body), target=b"")
+    return extended + _padded(body) + header
 
 
 def _bytes(text: str) -> bytes:
@@ -134,7 +134,7 @@ def _record(key: str, value: bytes) -> bytes:
 
 
 def _header(
-    name: bytes, prefix: bytes, flag: bytes, mode: int, uid: int, gid: int, mtime: int, size: int, target: bytes
+    name: bytes, prefix: bytes, flag: bytes, mode: int, *, uid: int, gid: int, mtime: int, size: int, target: bytes
 ) -> bytes:
     fields = b"".join(
         (
