@@ -131,7 +131,9 @@ class RootFs:
                 break
             if path in index.implied:
                 implied = implied or layer.digest
-            if path in index.deleted or any(part in index.deleted or part in index.opaque for part in above):
+            if path in index.deleted or "" in index.opaque:
+                break
+            if any(part in index.deleted or part in index.opaque for part in above):
                 break
             if any((part := index.entries.get(name)) and part.kind is not Kind.DIRECTORY for name in above):
                 break
