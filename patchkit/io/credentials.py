@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _HUB = "docker.io"
+_HUB_URL = "https://index.docker.io/v1/"
 _HUB_HOSTS = ("docker.io", "index.docker.io", "registry-1.docker.io")
 
 
@@ -45,9 +46,10 @@ def find_login(host: str, repository: str) -> Login | None:
     key = _HUB if host in _HUB_HOSTS else host
     document["auths"] = _covering(document.get("auths") or {}, key, repository, path)
     helpers = document.get("credHelpers") or {}
-    if not (document["auths"] or document.get("credsStore") or key in helpers):
+    store = helpers.get(_HUB_URL if key == _HUB else key) or document.get("credsStore") or ""
+    if not (document["auths"] or store):
         return None
-    found = _resolved(document, key, path)
+    found = _resolved(document, key, path, str(store))
     names = {name.lower(): value for name, value in (found or {}).items() if isinstance(value, str)}
     login = Login(
         user=names.get("username", ""),
@@ -113,25 +115,23 @@ def _covering(auths: Mapping[str, Any], host: str, repository: str, path: str) -
     return {host: best}
 
 
-def _resolved(document: dict[str, Any], key: str, path: str) -> Mapping[str, Any] | None:
+def _resolved(document: dict[str, Any], key: str, path: str, store: str) -> Mapping[str, Any] | None:
+    """Return what the SDK's reader finds; `store` is the helper that it will ask, or empty."""
     from docker import auth, errors
 
     known = {name: document[name] for name in ("auths", "credsStore", "credHelpers") if document.get(name)}
-    refused = False
-    try:
-        found: Mapping[str, Any] | None = auth.load_config(config_dict=known).resolve_authconfig(key)
-        return found
-    except (errors.DockerException, OSError):
-        refused = True
-    except (ValueError, TypeError, KeyError, AttributeError):
-        pass
-    store = (known.get("credHelpers") or {}).get(key) or known.get("credsStore")
-    if refused or store:  # what a helper printed may be a secret: it is not repeated
-        missing = shutil.which(f"docker-credential-{store}") is None
-        reason = "it is not installed" if missing else "it does not answer as it should"
+    helper = f"docker-credential-{store}"
+    reason = "it is not installed" if store and shutil.which(helper) is None else ""
+    if not reason:
+        try:
+            found: Mapping[str, Any] | None = auth.load_config(config_dict=known).resolve_authconfig(key)
+            return found
+        except (errors.DockerException, OSError, ValueError, TypeError, KeyError, AttributeError):
+            reason = "it does not answer as it should"
+    if store:  # what a helper printed may be a secret: it is not repeated
         raise ConfigError(
-            f"{path}: the credential helper docker-credential-{store} for {key}: {reason}",
-            hint=f"install or repair docker-credential-{store}, or log in without it",
+            f"{path}: the credential helper {helper} for {key}: {reason}",
+            hint=f"install or repair {helper}, or log in without it",
         )
     raise _bad(path, f"auths: {key}: expected base64 of USER:PASSWORD in `auth`, found something else")
 
