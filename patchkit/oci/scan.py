@@ -6,10 +6,11 @@ import hashlib
 import tarfile
 import zlib
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from patchkit.oci.documents import MalformedError
-from patchkit.oci.entries import OPAQUE, WHITEOUT, XATTR, Entry, Kind, parents_of
+from patchkit.oci.entries import BLOCK, OPAQUE, WHITEOUT, XATTR, Entry, Kind, parents_of
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping
@@ -56,12 +57,13 @@ def scan(chunks: Iterable[bytes], wanted: Container[str] = ()) -> LayerIndex:
     except (tarfile.TarError, EOFError, zlib.error, ValueError, OverflowError) as error:
         if isinstance(error, MalformedError):
             raise
-        if inner.size:  # `tarfile` has no name of its own for an archive of no bytes
-            raise MalformedError(f"expected a layer's archive, found one that cannot be read: {error}") from None
+        raise MalformedError(f"expected a layer's archive, found one that cannot be read: {error}") from None
     for _ in inner:
         pass
     for _ in outer:
         pass
+    if found.end > inner.size:
+        raise MalformedError(f"expected {found.end} bytes of an archive, found {inner.size}: it ends early")
     return LayerIndex(
         digest=outer.digest,
         diff_id=inner.digest,
@@ -82,6 +84,7 @@ class _Found:
         self.deleted: set[str] = set()
         self.opaque: set[str] = set()
         self.above: set[str] = set()
+        self.end = 0  # where the last file's content ends
         self._wanted = wanted
 
     def take(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> None:
@@ -119,6 +122,8 @@ class _Found:
             size=member.size if kind is Kind.FILE else 0,
             offset=member.offset_data if kind is Kind.FILE else 0,
         )
+        if kind is Kind.FILE and not member.issparse():
+            self.end = entry.offset + entry.size
         if path in self._wanted and kind is Kind.FILE:
             entry = replace(entry, data=_content(archive, member, path))
         if kind is Kind.HARD_LINK:
@@ -211,10 +216,10 @@ def _inflated(head: bytes, source: Iterator[bytes]) -> Iterator[bytes]:
 
 
 class _Reader:
-    """Chunks as a file to read from."""
+    """Chunks as a file to read from, and the end of an archive behind them: some writers (umoci) leave it out."""
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
-        self._chunks = iter(chunks)
+        self._chunks = chain(chunks, [b"\0" * 3 * BLOCK])
         self._held = memoryview(b"")
 
     def read(self, size: int) -> bytes:

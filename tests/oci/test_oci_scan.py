@@ -204,6 +204,15 @@ def test_no_layers(data: bytes, message: str) -> None:
         scan(iter([data]), {"a"})
 
 
+def test_an_archive_without_its_end() -> None:
+    """As umoci 0.4.7 writes them; but the content must be whole."""
+    whole = layer(("a", "hello"))
+    for size in (512 + 5, 512 + 100, 1024, 1536):
+        assert scan(iter([whole[:size]]), {"a"}).entries["a"].data == b"hello"
+    with pytest.raises(MalformedError, match="expected 517 bytes of an archive, found 516: it ends early"):
+        scan(iter([whole[:516]]), {"a"})
+
+
 def test_an_empty_layer() -> None:
     assert scan(iter([])).entries == {}
     assert scan(iter([b"\0" * 1024])).entries == {}
