@@ -198,12 +198,14 @@ def opened(path: str) -> Iterator[Layout]:
         yield Layout(path, _Folder(path))
         return
     try:
-        with tarfile.open(path) as archive:
-            yield Layout(path, _Archive(archive))
+        archive = tarfile.open(path)  # noqa: SIM115 - closed below; what fails in between is the caller's
+        files = _Archive(archive)
     except (tarfile.TarError, EOFError) as error:
         raise ConfigError(f"{path}: expected an OCI archive, found no archive: {error}") from None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from None
+    with archive:
+        yield Layout(path, files)
 
 
 def archive_of(layout: Layout, path: str) -> None:
