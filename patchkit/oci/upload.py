@@ -21,7 +21,7 @@ Source = Callable[[int], Iterator[bytes]]
 #: Called with the bytes so far and all of them.
 Progress = Callable[[int, int], None]
 
-CHUNK = 8 << 20
+CHUNK = 4 << 20
 _RANGE = re.compile(r"(?:bytes[= ])?0-(\d+)")
 _GONE = (404, 410, 416)
 
