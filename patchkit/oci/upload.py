@@ -176,11 +176,18 @@ class _Upload:
 
 def _cut(chunks: Iterator[bytes], size: int) -> Iterator[bytes]:
     """Yield the same bytes in pieces of `size`, the last one shorter."""
-    held = bytearray()
+    parts: list[bytes] = []
+    room = size
     for chunk in chunks:
-        held += chunk
-        while len(held) >= size:
-            yield bytes(held[:size])
-            del held[:size]
-    if held:
-        yield bytes(held)
+        rest = memoryview(chunk)
+        while len(rest) >= room:
+            parts.append(bytes(rest[:room]))
+            rest = rest[room:]
+            data = b"".join(parts)
+            parts.clear()  # one piece is held, not two
+            yield data
+            room = size
+        parts.append(bytes(rest))
+        room -= len(rest)
+    if room < size:
+        yield b"".join(parts)
