@@ -82,7 +82,7 @@ def archived(entry: Entry) -> bytes:
 def header_of(entry: Entry, size: int = 0) -> bytes:
     """Return the header of an entry with `size` bytes of content, before it an extended one where it takes one."""
     name = _bytes(entry.path) + (b"/" if entry.kind is Kind.DIRECTORY else b"")
-    target = _bytes(entry.target)
+    target = _bytes(entry.target) if entry.kind in (Kind.LINK, Kind.HARD_LINK) else b""
     records = [(XATTR + key, value) for key, value in entry.xattrs]
     prefix, short = _split(name)
     if short is None:

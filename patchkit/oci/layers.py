@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 _STORED_BYTES = 0xFFFF
+_WRITTEN = (Kind.FILE, Kind.HARD_LINK, Kind.LINK, Kind.DIRECTORY)
 #: magic, deflate, no flags, no time, no level, no system
 _GZIP_HEAD = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 
@@ -32,6 +33,8 @@ def make_layer(
             raise ValueError(f"{entry.path}: expected once in a layer, found twice")
         if entry.kind is Kind.FILE and entry.data is None:
             raise ValueError(f"{entry.path}: a file without content")
+        if entry.kind not in _WRITTEN:
+            raise ValueError(f"{entry.path}: expected a file, link or directory, found {entry.kind.name.lower()}")
         wanted[entry.path] = entry
     gone = {check_path(path) for path in deleted}
     for path in sorted(gone & wanted.keys()):

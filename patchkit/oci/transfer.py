@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from threading import Lock
+from threading import Event, Lock
 from typing import TYPE_CHECKING, Protocol
 
 from patchkit.core.errors import ConfigError
@@ -117,6 +117,10 @@ def _into_layout(image: Image, source: Blobs, to: LayoutWriter, name: str) -> Mo
     return Moved(present=tuple(present), copied=tuple(copied))
 
 
+class _StoppedError(Exception):
+    """Another blob has failed: this one need not arrive."""
+
+
 class _Mover:
     """The blobs of one image, several at once."""
 
@@ -125,6 +129,7 @@ class _Mover:
     ) -> None:
         self._image, self._source, self._to, self._progress = image, source, to, progress
         self._lock = Lock()
+        self._stopped = Event()
         self._done: dict[str, int] = {}
         self._total = 0
         own = [(layer.descriptor.digest, layer.data) for layer in image.added]
@@ -138,9 +143,10 @@ class _Mover:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             waiting = [pool.submit(self._move, item) for item in blobs.values()]
             try:
-                for future in waiting:
+                for future in as_completed(waiting):
                     future.result()
             except BaseException:
+                self._stopped.set()
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
         kinds = {kind: tuple(sorted(digests)) for kind, digests in self._kinds.items()}
@@ -181,6 +187,8 @@ class _Mover:
 
     def _tell(self, item: Descriptor) -> Callable[[int, int], None]:
         def told(done: int, _: int) -> None:
+            if self._stopped.is_set():
+                raise _StoppedError
             if self._progress is not None:
                 with self._lock:
                     self._done[item.digest] = done

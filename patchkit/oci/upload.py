@@ -48,6 +48,9 @@ def upload(
                 sending.cancel()
                 raise
             asker.wire.pause(failures, error.wait or 0)
+        except BaseException:  # what `source` or `progress` raises
+            sending.cancel()
+            raise
 
 
 class _Upload:

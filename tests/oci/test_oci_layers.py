@@ -148,6 +148,12 @@ def test_sizes_around_a_stored_block() -> None:
         assert gzip.decompress(packed(b"z" * size).data) == b"z" * size
 
 
+def test_only_links_have_targets() -> None:
+    plain = Entry(path="f", data=b"x")
+    was_a_link = Entry(path="f", data=b"x", target="somewhere", split=True, offset=7, size=9)
+    assert make_layer([was_a_link], parents={}).diff_id == make_layer([plain], parents={}).diff_id
+
+
 def test_a_docker_image_gets_a_docker_layer() -> None:
     assert packed(b"", DOCKER_MANIFEST).descriptor.media_type == DOCKER_LAYER_GZIP
     assert packed(b"", DOCKER_LAYER_GZIP).descriptor.media_type == DOCKER_LAYER_GZIP
@@ -164,6 +170,7 @@ def test_a_docker_image_gets_a_docker_layer() -> None:
         ([Entry(path="f")], [], "f: a file without content"),
         ([Entry(path="l", kind=Kind.LINK, target="x"), Entry(path="l/f", data=b"")], [],
          "l/f: expected the directory l above it, found link"),
+        ([Entry(path="n", kind=Kind.FIFO)], [], "n: expected a file, link or directory, found fifo"),
         ([], ["a", "a/b"], "a/b: its directory a is deleted in the same layer"),
     ],
 )  # fmt: skip

@@ -12,17 +12,17 @@ import pytest
 
 from patchkit.core.errors import UnreachableError
 from patchkit.io.credentials import Login
-from patchkit.io.http import HttpError, WrongContentError
+from patchkit.io.http import HttpError, Response, WrongContentError
 from patchkit.oci import upload
 from patchkit.oci.asking import MissingError
-from patchkit.oci.auth import Challenge, parse_challenges
+from patchkit.oci.auth import Auth, Challenge, parse_challenges
 from patchkit.oci.layers import make_layer
 from patchkit.oci.registry import Registry
 from patchkit.oci.transfer import check, push, read_image
 from patchkit.oci.transforms import append, rebuilt
 from patchkit.oci.types import OCI_MANIFEST, Descriptor, History, digest_of
 
-from .fake import Fake, content, cut_after, done_and_gone, error, half_taken, hang_up, status
+from .fake import Fake, Handler, content, cut_after, done_and_gone, error, half_taken, hang_up, status
 from .images import base
 
 if TYPE_CHECKING:
@@ -391,6 +391,44 @@ def test_blobs_that_come_wrong_end_it_before_the_manifest(wire: Wire, fake: Fake
     assert far.manifests == {}
     assert broken.digest not in far.blobs
     far.close()
+
+
+def test_where_one_blob_fails_the_others_stop(wire: Wire, fake: Fake, small_chunks: None) -> None:
+    image = base(size=3_000_000)
+    big = image.manifest.layers[1]
+
+    def slow(handler: Handler, f: Fake) -> None:
+        time.sleep(0.02)
+        f.serve(handler)
+
+    fake.always("PATCH", "uploads", slow)
+    fake.on("HEAD", image.manifest.config.digest, error(403, "DENIED"))
+    repo = repository(wire, fake)
+    with pytest.raises(HttpError, match="expected to be allowed, found 403"):
+        push(image, repo, repo, "v1")
+    assert fake.manifests == {}
+    assert len(fake.asked("PATCH")) < big.size / 60_000 / 2
+    assert fake.uploads == {}  # its session is closed
+
+
+def test_what_reading_raises_closes_the_session(repo: Repository, fake: Fake) -> None:
+    def source(_: int) -> Iterator[bytes]:
+        yield b"x"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        repo.upload(BLOB, source)
+    assert fake.uploads == {}
+
+
+def test_a_token_service_without_tls_gets_no_login(wire: Wire) -> None:
+    offer = Response(status=401, headers={"www-authenticate": 'Bearer realm="http://x.example/t"'}, body=b"", url="")
+    auth = Auth(wire, "r.example", lambda: LOGIN, secure=True)
+    scopes = frozenset({"repository:a:pull"})
+    assert auth.headers(scopes) == {}
+    assert auth.answer(offer, scopes, "")
+    with pytest.raises(HttpError, match=r"expected a token service over https, found http://x\.example/t"):
+        auth.headers(scopes)
 
 
 def test_a_wrong_diff_id_or_layer_never_leaves() -> None:
