@@ -44,7 +44,7 @@ def repo(wire: Wire, proxy: Proxy) -> Repository:
 
 
 def test_an_appended_layer_is_all_that_moves(wire: Wire, proxy: Proxy, repo: Repository) -> None:
-    push(base(size=20 * MIB), repo, repo, "base")
+    push(base(size=5 * MIB), repo, repo, "base")
     proxy.up = proxy.down = 0
     found = repo.manifest("base")
     image = read_image(repo, found.descriptor, found.raw)
@@ -60,12 +60,13 @@ def test_an_appended_layer_is_all_that_moves(wire: Wire, proxy: Proxy, repo: Rep
 
 
 def test_cut_while_sending(repo: Repository, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """docker-registry 2.8.2 forgets an upload of which it got a part of a chunk: then it is begun anew."""
     monkeypatch.setattr(upload, "CHUNK", MIB)
     proxy.cuts = [("up", MIB + MIB // 2), ("up", MIB // 3), ("up", 2 * MIB), ("down", 100)]
     repo.upload(BLOB, lambda at: iter([DATA[at:]]))
     assert proxy.cuts == []
     assert b"".join(repo.chunks(BLOB)) == DATA
-    assert proxy.up < len(DATA) + 4 * MIB  # at most one chunk a cut is sent again
+    assert proxy.up < len(DATA) + 4 * MIB
 
 
 def test_cut_while_receiving(repo: Repository, proxy: Proxy) -> None:
