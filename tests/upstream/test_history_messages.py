@@ -33,7 +33,9 @@ OTHER = "5" * 40
         ("(#7)", 7, ()),
     ],
 )
-def test_only_the_number_at_the_end_names_the_landed_one(subject: str, own: int | None, carried: tuple[int, ...]) -> None:
+def test_only_the_number_at_the_end_names_the_landed_one(
+    subject: str, own: int | None, carried: tuple[int, ...]
+) -> None:
     title = parse_title(subject)
     assert (title.own, title.carried, title.negates) == (own, carried, None)
 
@@ -120,7 +122,10 @@ def test_what_reverts_and_what_quotes(body: str, reverts: tuple[str, ...]) -> No
     [
         ("Pull Request resolved: https://github.com/pytorch/pytorch/pull/17", (("github.com/pytorch/pytorch", 17),)),
         ("Pull-Request: https://github.com/pytorch/pytorch/pull/17", (("github.com/pytorch/pytorch", 17),)),
-        (f"COPYBARA_INTEGRATE_REVIEW=https://github.com/google/x/pull/14 from y:z {SHA}", (("github.com/google/x", 14),)),
+        (
+            f"COPYBARA_INTEGRATE_REVIEW=https://github.com/google/x/pull/14 from y:z {SHA}",
+            (("github.com/google/x", 14),),
+        ),
         ("FUTURE_COPYBARA_INTEGRATE_REVIEW=https://github.com/google/x/pull/14", ()),
         ("See Pull Request resolved: https://github.com/pytorch/pytorch/pull/17", ()),
         ("  Pull Request resolved: https://github.com/pytorch/pytorch/pull/17", ()),

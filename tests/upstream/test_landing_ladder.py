@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.upstream.made_history import Made, pull
 
 from patchkit.upstream.facts import Commit, Found, Landing, Rung
 from patchkit.upstream.landing import ClonePatchIds, find_landing, is_exhausted, landed_by_content
+from tests.upstream.made_history import Made, pull
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -179,7 +179,9 @@ def test_patch_id_of_the_carried_patch(made: Made, plain: bool) -> None:
     head = proposed(made, {"a.py": changed(BODY, 20, "padded"), "new.py": "one\n", "b.py": None})
     diff = made.git("diff", "main", head) + "\n"
     if plain:  # as `diff -u` writes it, with what a quilt series has in front
-        kept = [line for line in diff.splitlines(keepends=True) if not line.startswith(("diff ", "index ", "new ", "del"))]
+        kept = [
+            line for line in diff.splitlines(keepends=True) if not line.startswith(("diff ", "index ", "new ", "del"))
+        ]
         diff = "Description: pads\n---\n" + "".join(kept).replace("--- a/a.py\n", "--- a/a.py\t2026-08-01 00:00:00\n")
     made.git("branch", "-D", "proposal")
     sha = made.land("By hand", {"a.py": changed(BODY, 20, "padded"), "new.py": "one\n", "b.py": None})
@@ -198,7 +200,9 @@ def test_patch_id_looks_in_the_window_only(made: Made) -> None:
 
 def test_a_head_that_the_base_holds_has_nothing_of_its_own(made: Made) -> None:
     history = made.history()
-    landing = find_landing(pull(1, head=made.head, closed_at="2026-08-01T01:00:00Z"), history, ClonePatchIds(made.clone, history.base))
+    landing = find_landing(
+        pull(1, head=made.head, closed_at="2026-08-01T01:00:00Z"), history, ClonePatchIds(made.clone, history.base)
+    )
     assert answers(landing)[3] is NOT_TRIED
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.upstream.made_history import REPO, Made, mention, pull, ref
 
 from patchkit.upstream.facts import Commit, Fate, Found, Gone, Pull, State
 from patchkit.upstream.history import read_history
 from patchkit.upstream.landing import ClonePatchIds
 from patchkit.upstream.reverts import fate, tell
+from tests.upstream.made_history import REPO, Made, mention, pull, ref
 
 if TYPE_CHECKING:
     from pathlib import Path
