@@ -58,13 +58,14 @@ class Tag:
 class Clone:
     """The repository at `directory`, read only and without the network.
 
-    `filter` is what a partial clone left out, or None; `shallow` tells a clone whose history was cut off: there
+    `cure` is the hint for a damaged one. `filter` is what a partial clone left out, or None; `shallow` tells a clone whose history was cut off: there
     a "no" is no answer. Raises `ConfigError` for a directory that is no repository; each method raises
     `UnreachableError` for a damaged one and `RefusedByMachineError` where git is missing or refuses it.
     """
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, *, cure: str = "") -> None:
         self.directory = directory
+        self._cure = cure or f"git -C {directory} fsck, or name another clone"
         self._spec = f"git:{directory}"
         self._repository = Repository(directory, self._spec)
         self.filter = self._repository.filter()
@@ -82,11 +83,16 @@ class Clone:
             return "a shallow clone"
         return "a full clone" if self.filter is None else f"a partial clone ({self.filter})"
 
-    @property
-    def fetched_at(self) -> int | None:
-        """When it was last fetched into (seconds), or None where that left no trace."""
+    def fetched_at(self, repo: str = "") -> int | None:
+        """Return when the upstream `repo` was last fetched (seconds), or None where that left no trace: the last
+        fetch was from another remote, or there was none since the clone was made."""
+        path = os.path.join(self._repository.own_directory, "FETCH_HEAD")
         try:
-            return int(os.stat(os.path.join(self._repository.common_directory, "FETCH_HEAD")).st_mtime)
+            if len(self._repository.remotes()) > 1:
+                with open(path, encoding="utf-8", errors="replace") as handle:
+                    if repo.casefold() not in handle.read().casefold():
+                        return None
+            return int(os.stat(path).st_mtime)
         except OSError:
             return None
 
@@ -190,7 +196,7 @@ class Clone:
         )
         return UnreachableError(
             f"{self._spec}: expected a readable history, found {found} ({complaint})",
-            hint=f"git -C {self.directory} fsck, or name another clone",
+            hint=self._cure,
         )
 
 
@@ -212,11 +218,10 @@ def find_clone(host: str, repo: str, given: Mapping[str, str], root: str | None 
     if not os.path.isdir(directory):
         return None
     try:
-        return Clone(directory)
+        return Clone(directory, cure=_cure(directory))
     except ConfigError as error:
         raise UnreachableError(
-            f"{directory}: expected the cached clone of {repo}, found no repository",
-            hint=f"rm -r {directory}; patchkit status --fetch",
+            f"{directory}: expected the cached clone of {repo}, found no repository", hint=_cure(directory)
         ) from error
 
 
@@ -237,7 +242,7 @@ def fetch_clone(host: str, repo: str, url: str | None = None, root: str | None =
                 _make(url, directory, spec)
             else:
                 _refresh(Repository(directory, spec), url)
-            clone = Clone(directory)
+            clone = Clone(directory, cure=_cure(directory))
             clone._run("commit-graph", "write", "--reachable", "--no-progress")  # noqa: SLF001 - its own kind
             return clone
     except GitFailedError as error:
@@ -252,14 +257,17 @@ def fetch_clone(host: str, repo: str, url: str | None = None, root: str | None =
         ) from error
 
 
+def _cure(directory: str) -> str:
+    return f"rm -r {directory}; patchkit status --fetch"
+
+
 def _is_usable(directory: str) -> bool:
     """Whether a repository stands there whose refs can be read; what is broken is taken away."""
     if not os.path.isdir(directory):
         return False
     try:
-        clone = Clone(directory)
-        usable = bool(clone.log([sha for tag in clone.tags()[:1] for sha in (tag.commit,)]) or clone.resolve("HEAD"))
-    except (ConfigError, UnreachableError):
+        usable = Clone(directory).resolve("HEAD") is not None
+    except ConfigError:
         usable = False
     if not usable:
         shutil.rmtree(directory)
@@ -270,6 +278,8 @@ def _make(url: str, directory: str, spec: str) -> None:
     temporary = f"{directory}.{os.getpid()}.tmp"
     try:
         clone_bare(url, temporary, filter_=TREELESS, spec=spec)
+        with open(os.path.join(temporary, "FETCH_HEAD"), "w"):
+            pass  # its time tells when this was fetched, as after `git fetch`
         os.rename(temporary, directory)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -283,7 +283,7 @@ def read_history(
         tags=tags,
         shallow=clone.shallow,
         kind=clone.kind,
-        fetched_at=clone.fetched_at,
+        fetched_at=clone.fetched_at(repo),
     )
 
 

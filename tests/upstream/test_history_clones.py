@@ -114,7 +114,7 @@ def test_revisions_and_ancestry(made: Made) -> None:
     assert (clone.is_ancestor(old, new), clone.is_ancestor(new, old)) == (True, False)
     assert (clone.is_ancestor("0" * 40, new), clone.is_ancestor(old, "0" * 40)) == (None, None)
     assert clone.merge_base(old, new) == old
-    assert (clone.kind, clone.full, clone.fetched_at) == ("a full clone", True, None)
+    assert (clone.kind, clone.full, clone.fetched_at()) == ("a full clone", True, None)
 
 
 def test_the_upstream_branch_of_a_work_clone(made: Made, tmp_path: Path) -> None:
@@ -135,7 +135,9 @@ def test_the_upstream_branch_of_a_work_clone(made: Made, tmp_path: Path) -> None
     assert made.clone.branch("main", "rocm/Aiter") == made.git("rev-parse", "rocm/main")
     assert made.clone.branch("gone", REPO) is None
     assert read_history(made.clone, repo=REPO, branch="gone") is None
-    assert made.clone.fetched_at is not None
+    # the last fetch was from that remote: of the fork it tells nothing
+    assert made.clone.fetched_at("ROCm/aiter") is not None
+    assert made.clone.fetched_at("someone/aiter") is None
 
 
 @pytest.mark.parametrize("what", ["tree:0", "blob:none"])
@@ -263,7 +265,8 @@ def test_fetching_makes_a_treeless_clone_and_refreshes_it(made: Made, root: str)
     clone = fetch_clone(HOST, REPO, f"file://{made.path}", root)
     assert (clone.filter, clone.shallow, clone.resolve("main")) == ("tree:0", False, made.head)
     assert os.path.exists(os.path.join(clone.directory, "objects/info/commit-graph"))
-    assert clone.fetched_at is None
+    first = clone.fetched_at(REPO)
+    assert first is not None
     made.land("Third (#3)", {"a.py": "three\n"})
     made.git("branch", "release/1.0")
     made.git("tag", "-f", "v1.0")
@@ -271,7 +274,7 @@ def test_fetching_makes_a_treeless_clone_and_refreshes_it(made: Made, root: str)
     again = fetch_clone(HOST, REPO, f"file://{made.path}", root)
     assert (again.resolve("main"), again.resolve("release/1.0"), again.resolve("v1.0")) == (made.head,) * 3
     assert again.resolve("v1.1") is None
-    assert again.fetched_at is not None
+    assert (again.fetched_at(REPO) or 0) >= first
     with pytest.raises(UnreachableError, match="nothing is fetched"):  # it stayed treeless
         again.patch_ids([made.head])
     history = read_history(again, repo=REPO)
@@ -296,6 +299,8 @@ def test_a_remote_that_cannot_be_read(made: Made, root: str, tmp_path: Path) -> 
     fetch_clone(HOST, REPO, f"file://{made.path}", root)
     with pytest.raises(UnreachableError):
         fetch_clone(HOST, REPO, url, root)
+    with pytest.raises(UnreachableError, match="transport 'http' not allowed"):
+        fetch_clone(HOST, REPO, "http://127.0.0.1:1/x.git", root)
     kept = find_clone(HOST, REPO, {}, root)
     assert kept is not None
     assert kept.resolve("main") == made.head
@@ -312,6 +317,15 @@ def test_a_damaged_cached_clone_is_made_anew(made: Made, root: str) -> None:
     shutil.rmtree(directory)
     os.makedirs(directory)
     assert fetch_clone(HOST, REPO, f"file://{made.path}", root).resolve("main") == made.head
+
+
+def test_a_cached_clone_that_lacks_a_commit_names_its_cure(made: Made, root: str) -> None:
+    directory = fetch_clone(HOST, REPO, f"file://{made.path}", root).directory
+    clone = find_clone(HOST, REPO, {}, root)
+    assert clone is not None
+    with pytest.raises(UnreachableError) as caught:
+        clone.log(["1" * 40])
+    assert caught.value.hint == f"rm -r {directory}; patchkit status --fetch"
 
 
 def test_another_run_fetches_the_same(made: Made, root: str) -> None:
