@@ -16,7 +16,7 @@ help:
 	@echo "make lock               resolve every stack and write its lock"
 	@echo "make bench              measure start-up, apply and the no-op; prints a table"
 	@echo "make slow               the slow tests"
-	@echo "make kills              hundreds of kills of containers: tens of minutes, needs an engine"
+	@echo "make kills              hundreds of kills of clients, containers and engines: a quarter of an hour"
 	@echo "make clean              remove the environment and caches of the tools"
 
 setup: $(READY)
@@ -48,6 +48,8 @@ check: $(READY)
 	$(BIN)/python -m patchkit.model.schema --check
 	$(BIN)/python -m patchkit.cli.reference --check
 	$(BIN)/patchkit lock --check
+	$(BIN)/patchkit waiver render --check
+	$(BIN)/patchkit waiver check
 	$(BIN)/python -m pytest -q tests/test_house.py
 
 lock: $(READY)

@@ -37,6 +37,7 @@ def run(command: str, args: Namespace) -> int:
             from patchkit.app.archives import by_archives
 
             request = shared.request(lock, project.read_input, args)
+            container.require_runnable(place, command, request)
             with by_archives(lock, place, args) as target:
                 done = perform(command, request, target, force=getattr(args, "force", False))
     if inside is None:

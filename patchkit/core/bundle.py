@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchkit.core import options
 from patchkit.core.errors import ConfigError
 from patchkit.core.program import Parser, emit, emit_diff, guarded
+from patchkit.core.values import Value
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -96,8 +96,7 @@ def _work(command: str, args: Namespace, bundle: Bundle, prefix: str) -> int:
     return done.emit(as_json=args.json)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
+class Done(Value):
     """What a command found or did; `text` is the diff of `diff`, None for every other command."""
 
     report: Report

@@ -15,13 +15,13 @@ The site directory itself is the lock (flock): taking it changes no byte and no 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from patchkit.core.canonical import sealed, unsealed, want, want_kind, want_mode, want_sha256, want_texts
 from patchkit.core.errors import DriftError
 from patchkit.core.lockfile import change_in
 from patchkit.core.paths import LEDGER_DIR, UnsafePathError, check_relative
+from patchkit.core.values import Value
 
 if TYPE_CHECKING:
     from patchkit.core.lockfile import FileChange
@@ -32,8 +32,7 @@ LEDGER = f"{LEDGER_DIR}/ledger.json"
 PACKAGES = f"{LEDGER_DIR}/packages"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class Kept(Value):
     """A file as the ledger remembers it: digest of its bytes, kind, mode, owner, extended attributes
     (name to hex of the value). `uid` and `gid` are None where patchkit did not choose the owner."""
 
@@ -49,8 +48,7 @@ class Kept:
         return state is not None and state.kind == self.kind and state.mode == self.mode and state.sha256 == self.sha256
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerFile:
+class LedgerFile(Value):
     """One touched file: before the first step and after the last (None: not there), and the steps."""
 
     before: Kept | None
@@ -58,8 +56,7 @@ class LedgerFile:
     steps: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerStep:
+class LedgerStep(Value):
     """One applied step; `spec` is the digest of what it does, `upstream` means it changed nothing;
     `effect` is the record of a step that did more than change files (`patchkit.core.effects`)."""
 
@@ -70,8 +67,7 @@ class LedgerStep:
     effect: dict[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptDir:
+class KeptDir(Value):
     """A directory that was removed because a step emptied it."""
 
     path: str
@@ -80,8 +76,7 @@ class KeptDir:
     gid: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ledger:
+class Ledger(Value):
     """What was applied to a target. `lock` is the lock's digest; `pinned` says that the files were
     the ones the lock was made from; `dirs_created` and `dirs_removed` are undone by a revert;
     `complete` is False while a run that has more than one part is between two of them."""

@@ -7,12 +7,12 @@ is also the name under which ledgers, outputs and the serving process know the s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from patchkit.core.canonical import digest_of, sealed, unsealed, want, want_kind, want_mode, want_sha256, want_texts
 from patchkit.core.errors import ConfigError
 from patchkit.core.paths import UnsafePathError, check_relative
+from patchkit.core.values import Value
 from patchkit.core.verdicts import Change
 
 if TYPE_CHECKING:
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileRef:
+class FileRef(Value):
     """A file's state by digest: hex sha256 of its bytes, permission bits, `file` or `link`."""
 
     sha256: str
@@ -45,8 +44,7 @@ class FileRef:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileChange:
+class FileChange(Value):
     """What a step does to `path`; `source` is where a renamed or copied file comes from."""
 
     path: str
@@ -54,16 +52,14 @@ class FileChange:
     source: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unknown:
+class Unknown(Value):
     """A fact that is not known yet, and the command that resolves it."""
 
     what: str
     command: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LockedInput:
+class LockedInput(Value):
     """The bytes of a patch or a whole file: `path` below the project, or else `url` with the bytes in the cache."""
 
     path: str | None
@@ -71,16 +67,14 @@ class LockedInput:
     sha256: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LockedWheel:
+class LockedWheel(Value):
     """A package's file that the project carries: its name, and its bytes."""
 
     name: str
     input: LockedInput
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LockedPackage:
+class LockedPackage(Value):
     """A pinned requirement: the sha256 of every file that may be installed, and those that are carried."""
 
     requirement: str
@@ -88,8 +82,7 @@ class LockedPackage:
     wheels: tuple[LockedWheel, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LockedStep:
+class LockedStep(Value):
     """One step. `action` is what it does, as data (the part of the step that decides bytes);
     `touches` are its paths or folders ("/" at the end), None where they are unknown; `before` and
     `after` are the states of its files around it, empty where it could not be tried."""
@@ -131,8 +124,7 @@ def _overlap(one: str, other: str) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LockedImage:
+class LockedImage(Value):
     """The image as far as a target must know it. `identity_commit` is "" where none is stated."""
 
     name: str
@@ -144,16 +136,14 @@ class LockedImage:
     identity_commit: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LockedSource:
+class LockedSource(Value):
     """Where the pristine files were read from, and which commit they say they are of."""
 
     spec: str
     commit: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lock:
+class Lock(Value):
     """A stack, resolved. `exact`: the file states are the image's own and bind. `versions` maps
     every version that was ever locked to the digest of its content. `inputs` are the project's
     files that it was made from, by sha256. `support` are pristine files a managed root needs
@@ -399,6 +389,7 @@ def _action_in(step: dict[str, Any]) -> dict[str, Any]:
 def _check_packages(action: dict[str, Any]) -> None:
     want(str, action["index"])
     want(str, action["hashes"])
+    want_texts(action.get("may_move", []))
     if any("==" not in text or text.startswith("-") for text in want_texts(action["requirements"])):
         raise ValueError("expected requirements pinned with ==")
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from patchkit.core.values import Value
 from patchkit.core.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from patchkit.core.lockfile import FileChange
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepReport:
+class StepReport(Value):
     """One step's line. `verdict` is None where there is no tree to judge it on."""
 
     id: str
@@ -23,8 +22,7 @@ class StepReport:
     upstream: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(Value):
     """The result of one command on one target.
 
     `notes` are sentences that a person must see (stand-in, not pinned, repaired, hard links);
@@ -65,7 +63,8 @@ def to_json(report: Report) -> dict[str, Any]:
 
 
 def step_json(step: StepReport, command: str) -> dict[str, Any]:
-    """One step as JSON; `status` names the verdict `on_disk` and leaves room for upstream's state."""
+    """One step as JSON; `status` names the verdict `on_disk`; what is upstream, a bundle
+    cannot know, and the full tool fills in (patchkit.report.upstream)."""
     files = [
         {"path": c.path, "change": c.change.value, **({"from": c.source} if c.source else {})} for c in step.changes
     ]
@@ -89,7 +88,8 @@ def step_json(step: StepReport, command: str) -> dict[str, Any]:
         "on_disk": verdict,
         "in_image": None,
         "action": None,
-        "why": "\n".join(step.detail),
+        "why": "",
+        "detail": "\n".join(step.detail),
         "files": files,
         "upstream": upstream,
     }

@@ -127,6 +127,7 @@ class Pull:
     merged_at: str | None
     closed_by: tuple[Commit, ...] = ()
     mentions: tuple[Mention, ...] | None = None
+    default_branch: str | None = None
     as_of: str
 
 
@@ -163,7 +164,8 @@ class Takeback:
 class Fate:
     """What became of one pull request.
 
-    `landed_as` is the commit by which the change is on the base branch now (the re-land, where there was one),
+    `merged_elsewhere` names the branch that it was merged into, where that is not the default branch and the
+    change was not found there. `landed_as` is the commit by which the change is on the base branch now (the re-land, where there was one),
     or was, for a reverted one. `as_of` is the oldest of the observations that this rests on.
     """
 
@@ -178,6 +180,7 @@ class Fate:
     superseded_by: Ref | None
     first_release: str | None
     as_of: str | None
+    merged_elsewhere: str | None = None
     evidence: tuple[Evidence, ...] = ()
 
 
@@ -185,7 +188,7 @@ class Fate:
 class Containment:
     """Whether one revision of a component has a change: None where that cannot be told.
 
-    `how` is one of `ancestry`, `cherry-pick`, `content`, `reverted`, `not landed`, `unknown`.
+    `how` is one of `ancestry`, `cherry-pick`, `content`, `release`, `reverted`, `not landed`, `unknown`.
     """
 
     in_image: bool | None
