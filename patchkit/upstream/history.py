@@ -48,7 +48,7 @@ class Release:
 
 
 class History:
-    """An index over `log` (children before parents, as `Clone.log` gives it), whose base branch ends at `base`.
+    """An index over `log` (children before parents, as `Clone.log` gives it), whose base branch (`branch`) ends at `base`.
 
     A commit's place (`at`) is its number in that walk, oldest first: of two commits of which one holds the
     other, the later has the higher number. `shallow` tells that the walk was cut off: a "no" is none then.
@@ -62,12 +62,13 @@ class History:
         repo: str,
         host: str = DEFAULT_HOST,
         base: str,
+        branch: str = "",
         tags: Iterable[Tag] = (),
         shallow: bool = False,
         kind: str = "a full clone",
         fetched_at: int | None = None,
     ) -> None:
-        self.repo, self.host, self.base = repo, host, base
+        self.repo, self.host, self.base, self.branch = repo, host, base, branch
         self.shallow, self.kind = shallow, kind
         self._log = log[::-1]
         self._places = {entry.sha: place for place, entry in enumerate(self._log)}
@@ -280,6 +281,7 @@ def read_history(
         repo=repo,
         host=host,
         base=base,
+        branch=branch,
         tags=tags,
         shallow=clone.shallow,
         kind=clone.kind,

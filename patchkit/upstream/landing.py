@@ -10,6 +10,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Protocol
 
+from patchkit.core.errors import UnreachableError
 from patchkit.upstream.facts import Evidence, Found, Landing, Rung
 from patchkit.upstream.messages import parse_body, parse_title
 
@@ -25,7 +26,10 @@ WINDOW = timedelta(days=30)
 
 
 class PatchIds(Protocol):
-    """Where patch-ids come from; `why_not` is empty where they can be made, else the reason, as a clause."""
+    """Where patch-ids come from; `why_not` is empty where they can be made, else the reason, as a clause.
+
+    Nothing raises for a clone that turns out to be damaged: the answer is empty, and `why_not` says so from then on.
+    """
 
     @property
     def why_not(self) -> str:
@@ -49,25 +53,34 @@ class ClonePatchIds:
 
     def __init__(self, clone: Clone, base: str, carried: bytes | None = None) -> None:
         self._clone, self._base, self._carried = clone, base, carried
+        self._broken = ""
 
     @property
     def why_not(self) -> str:
-        """Why none can be made: the clone lacks files."""
-        return "" if self._clone.full else f"{self._clone.kind} does not hold the files"
+        """Why none can be made: the clone lacks files, or is damaged."""
+        return self._broken or ("" if self._clone.full else f"{self._clone.kind} does not hold the files")
 
     def own(self, pull: Pull) -> Mapping[str, str]:
         """The head against where it left the base, else the carried diff."""
         head = self._clone.resolve(pull.head) if pull.head else None
         fork = self._clone.merge_base(self._base, head) if head else None
-        if head and fork and fork != head:  # a head that the base holds has nothing of its own left
-            return self._clone.patch_ids_between(fork, head)
-        return self._clone.patch_ids_of(self._carried) if self._carried else {}
+        try:
+            if head and fork and fork != head:  # a head that the base holds has nothing of its own left
+                return self._clone.patch_ids_between(fork, head)
+            return self._clone.patch_ids_of(self._carried) if self._carried else {}
+        except UnreachableError as error:
+            self._broken = str(error)
+            return {}
 
     def of(
         self, commits: Sequence[str], paths: Sequence[str], *, reverse: bool = False
     ) -> Mapping[str, Mapping[str, str]]:
         """See `Clone.patch_ids`."""
-        return self._clone.patch_ids(commits, paths, reverse=reverse)
+        try:
+            return self._clone.patch_ids(commits, paths, reverse=reverse)
+        except UnreachableError as error:
+            self._broken = str(error)
+            return {}
 
 
 def find_landing(
@@ -193,10 +206,12 @@ def _patch_id(pull: Pull, history: History | None, patch_ids: PatchIds | None, *
         return _rung(Rung.PATCH_ID, Found.NOT_TRIED, why)
     closed = pull.closed_at or pull.updated_at
     own = patch_ids.own(pull)
+    window = history.between(seconds(closed, -WINDOW), seconds(closed, WINDOW))
+    ids = patch_ids.of(window, sorted(own)) if own else {}
+    if patch_ids.why_not:  # it turned out only now
+        return _rung(Rung.PATCH_ID, Found.NOT_TRIED, patch_ids.why_not)
     if not own:
         return _rung(Rung.PATCH_ID, Found.NOT_TRIED, "neither the clone holds its head nor is a patch carried")
-    window = history.between(seconds(closed, -WINDOW), seconds(closed, WINDOW))
-    ids = patch_ids.of(window, sorted(own))
     whole = [sha for sha in window if all(ids.get(sha, {}).get(path) == made for path, made in own.items())]
     if whole:
         return _rung(Rung.PATCH_ID, Found.YES, f"{whole[0][:12]} makes the same change to each of its files", whole[0])

@@ -14,7 +14,7 @@ from patchkit.upstream.containment import first_release
 from patchkit.upstream.facts import Evidence, Fate, Found, Gone, Landing, Pull, Ref, Rung, State
 from patchkit.upstream.landing import find_landing, is_exhausted, landed_by_content, seconds
 from patchkit.upstream.messages import names_superseded_pulls, parse_title
-from patchkit.upstream.turns import PICKED, REVERTED, turns_from_mentions, turns_of
+from patchkit.upstream.turns import LANDED, PICKED, REVERTED, turns_from_mentions, turns_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +59,8 @@ def tell(
         patch_ids = None
     turns = _turns(pull, landing, history, patch_ids)
     successor, why = _successor(pull)
-    there = [turn for turn in turns if _is_on_base(turn, history)]
+    elsewhere = _other_branch(pull, history)
+    there = [turn for turn in turns if _is_on_base(turn, history, elsewhere=elsewhere is not None)]
     state = _state(answer, landing, there, successor)
     landed, reverted = _last_landing(there), next((turn for turn in reversed(there) if not turn.present), None)
     as_of = [time for time in (answer.as_of if answer else None, history.as_of if history else None) if time]
@@ -75,6 +76,7 @@ def tell(
         superseded_by=successor or _relander(ref, landed),
         first_release=first_release(history, turns) if history else None,
         as_of=min(as_of, default=None),
+        merged_elsewhere=None if any(turn.present for turn in there) else elsewhere,
         evidence=(*landing.evidence, *_evidence(pull, there, history, patch_ids), *([why] if why else [])),
     )
     return Story(fate=fate, landing=landing, turns=turns)
@@ -170,13 +172,22 @@ def _next_by_content(
     return (same[0], not last.present) if same else None
 
 
-def _is_on_base(turn: Turn, history: History | None) -> bool:
-    """Whether the base branch holds a turn; where the clone is too old to know, the forge's word counts."""
-    if history is None:
-        return True
-    if history.place(turn.sha) is not None:
+def _other_branch(pull: Pull, history: History | None) -> str | None:
+    """The branch that it was merged into, where that is another one than the default branch."""
+    default = pull.default_branch or (history.branch if history is not None else "")
+    return pull.base if pull.state == "merged" and default and pull.base not in ("", default) else None
+
+
+def _is_on_base(turn: Turn, history: History | None, *, elsewhere: bool) -> bool:
+    """Whether the base branch holds a turn; where the clone is too old to know, the forge's word counts.
+
+    Of a landing `elsewhere` the forge says that it went into another branch.
+    """
+    if history is not None and history.place(turn.sha) is not None:
         return history.on_base(turn.sha)
-    return history.shallow or turn.time > history.as_of
+    if elsewhere and turn.how == LANDED:
+        return False
+    return history is None or history.shallow or turn.time > history.as_of
 
 
 def _state(answer: Pull | Gone | None, landing: Landing, there: Sequence[Turn], successor: Ref | None) -> State:

@@ -218,3 +218,43 @@ def test_the_story_keeps_what_the_fate_rests_on(made: Made) -> None:
     assert [turn.how for turn in story.turns] == ["landing", "revert"]
     assert story.landing.commit == sha
     assert story.fate.evidence[:5] == story.landing.evidence
+
+
+def test_merged_into_another_branch(made: Made) -> None:
+    made.git("checkout", "-q", "-b", "feature")
+    inner = made.land("work", {"a.py": "x\n"})
+    made.git("checkout", "-q", "main")
+    into_feature = {"base": "feature", "default_branch": "main"}
+    for history in (made.history(inner), made.history(), None):
+        found = fate(ref(1), merged(1, inner, **into_feature), history)
+        assert (found.state, found.landed_as, found.merged_elsewhere) == (State.MERGED, inner, "feature")
+    newer = merged(1, "1" * 40, merged_at="2026-09-20T00:00:00Z", **into_feature)
+    assert fate(ref(1), newer, made.history()).merged_elsewhere == "feature"
+    assert fate(ref(1), merged(1, inner, base="feature"), made.history()).merged_elsewhere == "feature"
+    assert fate(ref(1), merged(1, inner, base="main"), made.history()).merged_elsewhere is None
+    squashed = made.land("Pad (#1)", {"a.py": "x\n"})
+    found = fate(ref(1), merged(1, inner, **into_feature), made.history())
+    assert (found.landed_as, found.merged_elsewhere) == (squashed, None)
+    made.git("merge", "-q", "--no-edit", "-X", "ours", "feature")
+    found = fate(ref(1), merged(1, inner, **into_feature), made.history())
+    assert (found.state, found.merged_elsewhere) == (State.MERGED, None)
+
+
+@pytest.mark.parametrize("broken", ["the pull request's", "the landing's"])
+def test_a_clone_that_lost_a_file_is_no_failure(made: Made, broken: str) -> None:
+    made.git("checkout", "-q", "-b", "proposal")
+    head = made.land("wip", {"a.py": "mine\n"})
+    made.git("checkout", "-q", "main")
+    sha = made.land("Pad (#1)", {"a.py": "theirs\n"})
+    blob = made.git("rev-parse", f"{head if broken.startswith('the pull') else sha}:a.py")
+    (made.path / ".git/objects" / blob[:2] / blob[2:]).unlink()
+    (made.path / ".git/index").unlink()  # else git reads the file in the work tree instead
+    history = made.history()
+    ids = ClonePatchIds(made.clone, history.base)
+    closed = fate(ref(2), pull(2, head=head), history, patch_ids=ids)
+    assert closed.state is State.ABANDONED
+    assert closed.evidence[3].found is Found.NOT_TRIED
+    assert "found a damaged or incomplete clone" in closed.evidence[3].detail
+    landed = fate(ref(1), merged(1, sha), history, patch_ids=ClonePatchIds(made.clone, history.base))
+    assert landed.state is State.MERGED
+    assert ("damaged" in landed.evidence[-1].detail) == (broken == "the landing's")
