@@ -57,6 +57,7 @@ lock: $(READY)
 
 bench: $(READY)
 	@$(BIN)/python benchmarks/startup.py
+	@$(BIN)/python benchmarks/history.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -19,6 +19,7 @@ from patchkit.core.errors import ConfigError, PatchkitError, RefusedByMachineErr
 from patchkit.core.report import Report
 from patchkit.core.verdicts import Outcome, Verdict
 from patchkit.model.load import load_image, load_stack
+from patchkit.model.stack import PatchStep
 from patchkit.upstream.actions import Known, Plan, Question, advise
 from patchkit.upstream.facts import Fate, Ref, State
 from patchkit.upstream.outlook import StackOutlook, StepOutlook
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from patchkit.app.on_disk import OnDisk
     from patchkit.app.project import Project
+    from patchkit.core.lockfile import Lock
     from patchkit.core.report import StepReport
     from patchkit.model.image import Image
     from patchkit.model.stack import Stack, Step
@@ -49,13 +51,15 @@ _CONTENT = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """One stack with its image and its tree; `error` where it cannot be read."""
+    """One stack with its image and its tree. `taken` is the commit from which a step's patch was taken, by the
+    step's id; `carried` the diff that a cherry-pick of one whole pull request carries."""
 
     name: str
     image: Image | None = None
     stack: Stack | None = None
     disk: OnDisk
     taken: dict[str, str] = field(default_factory=dict)
+    carried: dict[Ref, bytes] = field(default_factory=dict)
 
     def refs(self) -> list[Ref]:
         """The pull requests that its steps come from, and those that their removal plans wait for."""
@@ -89,7 +93,10 @@ def look(
     now = datetime.now(timezone.utc)
     with Upstreams(wish, now) as upstreams:
         upstreams.gather(refs, others, {s.image.name: s.disk.versions for s in subjects if s.image is not None})
-        stories = {ref: upstreams.tell(ref, content=_content_of(ref, subjects)) for ref in refs}
+        carried = {ref: diff for subject in subjects for ref, diff in subject.carried.items()}
+        stories = {
+            ref: upstreams.tell(ref, content=_content_of(ref, subjects), carried=carried.get(ref)) for ref in refs
+        }
         fates = {ref: combine(usable.fates.get(ref), stories[ref].fate) or stories[ref].fate for ref in refs}
         for ref in refs:
             upstreams.learn(ref, fates[ref], stories[ref].turns)
@@ -103,7 +110,8 @@ def _subject(project: Project, name: str, args: Namespace, *, several: bool) -> 
     try:
         image = load_image(Path(project.image_file(name)))
         stack = load_stack(Path(project.stack_file(name)))
-        disk = on_disk.look(project, project.lock(name), args)
+        lock = project.lock(name)
+        disk = on_disk.look(project, lock, args)
     except PatchkitError as error:
         if not several:
             raise
@@ -114,7 +122,23 @@ def _subject(project: Project, name: str, args: Namespace, *, several: bool) -> 
         commit = taken_from(step, lambda found: _patch_head(project, name, found))
         if commit is not None:
             taken[step.id] = commit
-    return Subject(name=name, image=image, stack=stack, disk=disk, taken=taken)
+    carried = _carried(project, stack, lock)
+    return Subject(name=name, image=image, stack=stack, disk=disk, taken=taken, carried=carried)
+
+
+def _carried(project: Project, stack: Stack, lock: Lock) -> dict[Ref, bytes]:
+    """The diffs of the steps that alone carry a pull request as it is, with upstream's own paths: patch-ids of
+    these speak for a head that nobody has."""
+    steps = {step.id: step for step in lock.steps}
+    every = [text for step in stack.steps for text in step.upstream]
+    found = {}
+    for step in stack.steps:
+        alone = len(step.upstream) == 1 and every.count(step.upstream[0]) == 1
+        whole = isinstance(step, PatchStep) and step.strip == 1 and step.prefix is None
+        pinned = steps[step.id].input
+        if alone and whole and step.type == "cherry-pick" and pinned is not None and pinned.path is not None:
+            found[Ref.parse(step.upstream[0])] = project.read_input(steps[step.id])
+    return found
 
 
 def _patch_head(project: Project, image: str, name: str) -> str:

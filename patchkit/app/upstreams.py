@@ -145,12 +145,13 @@ class Upstreams:
         ]
         return tuple(named[:1]) or _BRANCHES
 
-    def tell(self, ref: Ref, *, content: bool | None) -> Story:
-        """What became of `ref`; `content` is whether an image's own files hold its change."""
+    def tell(self, ref: Ref, *, content: bool | None, carried: bytes | None = None) -> Story:
+        """What became of `ref`; `content` is whether an image's own files hold its change, `carried` the diff that
+        speaks for it where the clone does not hold its head."""
         place = self._repositories[ref.host, ref.repo]
         patch_ids = None
         if place.clone is not None and place.history is not None:
-            patch_ids = ClonePatchIds(place.clone, place.history.base)
+            patch_ids = ClonePatchIds(place.clone, place.history.base, carried)
         return tell(ref, self._observed[ref].fact, place.history, patch_ids=patch_ids, content=content)
 
     def learn(self, ref: Ref, fate: Fate, turns: tuple[Turn, ...]) -> None:

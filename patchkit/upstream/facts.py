@@ -149,18 +149,6 @@ class Landing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Takeback:
-    """A revert of a landing; `by` is its pull request, where there is one; `undone_by` the commit that reverted
-    the revert or landed the change again."""
-
-    commit: str | None
-    time: str | None
-    by: Ref | None
-    undone_by: str | None
-    evidence: tuple[Evidence, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Fate:
     """What became of one pull request.
 

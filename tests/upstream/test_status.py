@@ -186,6 +186,25 @@ def test_without_a_clone_the_forge_compares(bench: Bench) -> None:
     assert bench.forge.graphql_calls == 1
 
 
+def test_a_landing_that_names_nothing_is_found_by_the_diff_that_is_carried(bench: Bench) -> None:
+    (bench.upstream.path / "engine").mkdir()
+    (bench.upstream.path / "engine/abandoned.py").write_text("x = 1\n")
+    bench.upstream.land("A file")
+    (bench.upstream.path / "engine/abandoned.py").write_text("x = 2\n")
+    landed = bench.upstream.land("Synchronised from elsewhere")
+    stack = bench.project / "patches/demo/stack.yaml"
+    document = json.loads(stack.read_text())
+    [step] = [step for step in document["steps"] if step["id"] == "abandoned"]
+    step["type"] = "cherry-pick"
+    stack.write_text(json.dumps(document))
+    root = bench.project.parent / "root"
+    assert main(["lock", "--amend", "-C", str(bench.project), "--from", str(root)]) == 0
+    pull = bench.rows(*bench.clone)["abandoned"]["upstream"][0]
+    assert (pull["state"], pull["landed_as"]) == ("merged", landed)
+    [rung] = [entry for entry in pull["evidence"] if entry["question"] == "patch-id"]
+    assert (rung["found"], rung["commit"]) == ("yes", landed)
+
+
 def test_offline_asks_nothing_and_knows_what_was_asked_before(bench: Bench) -> None:
     before = bench.actions()
     seen = len(bench.forge.seen)
