@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from typing import TYPE_CHECKING
 
 from patchkit.core import options
 from patchkit.core.errors import ConfigError
 from patchkit.core.program import Parser, emit, emit_diff, guarded
 from patchkit.core.values import Value
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable
