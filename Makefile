@@ -14,7 +14,7 @@ help:
 	@echo "make test               set up, then run the tests (with real vLLM sources on the CPU)"
 	@echo "make check              lint, types, generated files"
 	@echo "make lock               resolve every stack and write its lock"
-	@echo "make bench              measure start-up, apply and the no-op; prints a table"
+	@echo "make bench              measure start-up, apply, the no-op and the bundle; prints tables"
 	@echo "make slow               the slow tests"
 	@echo "make kills              hundreds of kills of clients, containers and engines: a quarter of an hour"
 	@echo "make clean              remove the environment and caches of the tools"
@@ -58,6 +58,7 @@ lock: $(READY)
 bench: $(READY)
 	@$(BIN)/python benchmarks/startup.py
 	@$(BIN)/python benchmarks/history.py
+	@$(BIN)/python benchmarks/bundle.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

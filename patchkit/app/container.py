@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchkit.app.bundle import make_bundle
@@ -13,6 +12,7 @@ from patchkit.core.errors import RefusedByMachineError
 from patchkit.core.operate import is_active
 from patchkit.core.roots import site_patterns
 from patchkit.core.selection import FILE_KINDS, require_resolved, select
+from patchkit.core.values import Value
 from patchkit.io.engine import Container, Engine, Finished, connect
 from patchkit.sources.cache import default_root
 from patchkit.targets import container as targets
@@ -31,8 +31,7 @@ _VALUES = ("site", "only", "stage")
 _WRITING = ("apply", "revert")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(Value):
     """A container that is held for one command."""
 
     engine: Engine
@@ -89,4 +88,4 @@ def run_inside(project: Project, lock: Lock, place: Place, command: str, args: N
     words += [f"--{name.replace('_', '-')}" for name in _FLAGS if getattr(args, name, False)]
     words += [f"--{name}={getattr(args, name)}" for name in _VALUES if getattr(args, name, None) is not None]
     steps = () if command in ("verify", "revert") else select(lock, options.ids(getattr(args, "only", None)))
-    return targets.run_bundle(place.engine, place.container, make_bundle(project, lock, steps), words)
+    return targets.run_bundle(place.engine, place.container, make_bundle(project, lock, steps, compiled=True), words)

@@ -6,12 +6,8 @@ What finds that everything is done already stands here, and is light; what does 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
 from patchkit.core.errors import DriftError, IdentityError, RefusedByMachineError
 from patchkit.core.holding import is_interrupted, locked, read_ledger, repair
-from patchkit.core.lockfile import Lock, LockedStep
 from patchkit.core.paths import parents
 from patchkit.core.report import Report, StepReport
 from patchkit.core.selection import FILE_KINDS, require_resolved, select
@@ -20,11 +16,15 @@ from patchkit.core.tree import UnreadableError
 from patchkit.core.values import Value, replace
 from patchkit.core.verdicts import Outcome, Verdict
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from patchkit.core.ledger import Ledger
+    from patchkit.core.lockfile import Lock, LockedStep
     from patchkit.core.site import Site
 
-ReadInput = Callable[[LockedStep], bytes]
+    ReadInput = Callable[[LockedStep], bytes]
 
 
 class Target(Value):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from patchkit.core.values import Value
 from patchkit.core.verdicts import Outcome, Verdict
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from patchkit.core.errors import PatchkitError
     from patchkit.core.lockfile import FileChange
 

@@ -12,14 +12,15 @@ import os
 import socket
 import tarfile
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, cast
 
 import docker
-from docker.errors import APIError, DockerException, NotFound
-from docker.utils import kwargs_from_env
+from docker.constants import MINIMUM_DOCKER_API_VERSION
+from docker.errors import APIError, DockerException, InvalidVersion, NotFound
+from docker.utils import kwargs_from_env, version_lt
 
 from patchkit.core.errors import RefusedByMachineError, UnreachableError
+from patchkit.core.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,8 +39,7 @@ _MACHINE = {
 _GO_DIR, _GO_LINK = 1 << 31, 1 << 27
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Container:
+class Container(Value):
     """A container. `state` is the engine's word (running, exited, created, paused, ...); `image` is what
     it was made from, as it was named; `digests` are the registry digests of that image."""
 
@@ -57,8 +57,7 @@ class Container:
         return self.id[:12]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PathStat:
+class PathStat(Value):
     """What stands at a path: `link` is the path a symbolic link leads to in the end, else ""; `mark`
     changes whenever the file does."""
 
@@ -67,8 +66,7 @@ class PathStat:
     mark: tuple[object, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
+class Finished(Value):
     """A program that ran in a container. `started`: it said that it is ready; `code` is None where it
     cannot be told (the container is gone)."""
 
@@ -85,11 +83,31 @@ def connect() -> Iterator[Engine]:
     address = os.environ.get("DOCKER_HOST") or _DEFAULT
     _knock(address)
     try:
-        api = docker.APIClient(version="auto", **kwargs_from_env())
+        api = _client()
     except (DockerException, OSError, ValueError) as error:
         raise UnreachableError(f"no container engine at {address}: {_innermost(error)}", hint=_START) from None
     with api:
         yield Engine(api)
+
+
+def _client() -> Any:
+    """The SDK's client, speaking the engine's own version of the API. Raises DockerException, OSError.
+
+    `version="auto"` would ask for it where an engine starts programs to answer.
+    """
+    api = docker.APIClient(version=MINIMUM_DOCKER_API_VERSION, **kwargs_from_env())
+    if api.base_url.startswith("http+docker:"):
+        api.trust_env = False  # no proxy stands before a socket of this machine, and no ~/.netrc speaks of it
+    try:
+        with api._get(api._url("/_ping", versioned_api=False)) as answer:  # noqa: SLF001
+            version = answer.headers.get("Api-Version") or api._retrieve_server_version()  # noqa: SLF001
+        if version_lt(version, MINIMUM_DOCKER_API_VERSION):
+            raise InvalidVersion(f"it speaks version {version} of the API, {MINIMUM_DOCKER_API_VERSION} is the oldest")
+        api._version = version  # noqa: SLF001
+    except BaseException:
+        api.close()
+        raise
+    return api
 
 
 def _knock(address: str) -> None:
