@@ -154,7 +154,7 @@ class Fate:
 
     `merged_elsewhere` names the branch that it was merged into, where that is not the default branch and the
     change was not found there. `landed_as` is the commit by which the change is on the base branch now (the re-land, where there was one),
-    or was, for a reverted one. `as_of` is the oldest of the observations that this rests on.
+    or was, for a reverted one. `as_of` is when the forge last said so, else of when the clone is.
     """
 
     ref: Ref
@@ -169,6 +169,7 @@ class Fate:
     first_release: str | None
     as_of: str | None
     merged_elsewhere: str | None = None
+    closed: bool = False
     evidence: tuple[Evidence, ...] = ()
 
 

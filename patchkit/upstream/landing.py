@@ -2,7 +2,8 @@
 
 The merge commit that the forge names; `(#N)` at the end of a subject; trailers of landing bots; patch-ids; the
 content of the image's own files. Each rung leaves its evidence, also a "no" and a "not tried". A pull request that
-was "closed" may have been landed by a bot: it is abandoned only when the rungs that read the history say no.
+was "closed" may have been landed by a bot, by a commit that does not name it: it is abandoned only when the rungs that
+read the history say no, the patch-ids among them.
 """
 
 from __future__ import annotations
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
 
 #: How long before and after its closing a pull request's change may have landed by a commit that does not name it.
 WINDOW = timedelta(days=30)
+
+
+#: How to have the last rung tried.
+_CURE = "a full one does: --clone OWNER/REPO=DIR"
+#: The rungs that read the history, without which a "closed" says nothing of a landing.
+_READING = (Rung.SUBJECT, Rung.TRAILER, Rung.PATCH_ID)
 
 
 class PatchIds(Protocol):
@@ -58,7 +65,7 @@ class ClonePatchIds:
     @property
     def why_not(self) -> str:
         """Why none can be made: the clone lacks files, or is damaged."""
-        return self._broken or ("" if self._clone.full else f"{self._clone.kind} does not hold the files")
+        return self._broken or ("" if self._clone.full else f"{self._clone.kind} does not hold the files; {_CURE}")
 
     def own(self, pull: Pull) -> Mapping[str, str]:
         """The head against where it left the base, else the carried diff."""
@@ -113,12 +120,17 @@ def landed_by_content(landing: Landing) -> bool:
 
 
 def is_exhausted(landing: Landing) -> bool:
-    """Tell whether a closed pull request may be called abandoned: the history was read, and no rung said yes."""
-    return (
-        landing.commit is None
-        and all(_answer(landing, rung) is Found.NO for rung in (Rung.SUBJECT, Rung.TRAILER))
-        and not landed_by_content(landing)
-    )
+    """Tell whether a closed pull request may be called abandoned: the history was read and compared, and no rung
+    said yes."""
+    read = all(_answer(landing, rung) is Found.NO for rung in _READING)
+    return landing.commit is None and read and not landed_by_content(landing)
+
+
+def untried(evidence: Sequence[Evidence]) -> str:
+    """Return, as a clause, which of the rungs that read the history was not tried and why; empty where all were."""
+    names = {rung.value for rung in _READING}
+    left = [item for item in evidence if item.question in names and item.found is Found.NOT_TRIED]
+    return f"{left[0].question} not tried: {left[0].detail}" if left else ""
 
 
 def _answer(landing: Landing, rung: Rung) -> Found:
@@ -169,6 +181,10 @@ def _unread(pull: Pull, history: History | None) -> str:
     return ""
 
 
+def _dated(history: History | None) -> str:
+    return f" as of {history.as_of}" if history is not None else ""
+
+
 def _subject(pull: Pull, history: History | None) -> Evidence:
     number = pull.ref.number
     places = [p for p in history.landed(number) if history.on_base(history.commit(p).sha)] if history else []
@@ -180,7 +196,8 @@ def _subject(pull: Pull, history: History | None) -> Evidence:
     if why := _unread(pull, history):
         return _rung(Rung.SUBJECT, Found.NOT_TRIED, why)
     older = f"; (#{number}) in older commits is another repository's number" if places else ""
-    return _rung(Rung.SUBJECT, Found.NO, f"no subject on the base branch ends in (#{number}){older}")
+    detail = f"no subject on the base branch{_dated(history)} ends in (#{number}){older}"
+    return _rung(Rung.SUBJECT, Found.NO, detail)
 
 
 def _trailer(pull: Pull, history: History | None) -> Evidence:
@@ -193,7 +210,7 @@ def _trailer(pull: Pull, history: History | None) -> Evidence:
                 return _rung(Rung.TRAILER, Found.YES, f"a trailer of {commit.sha[:12]} names it", commit.sha)
     if why := _unread(pull, history):
         return _rung(Rung.TRAILER, Found.NOT_TRIED, why)
-    return _rung(Rung.TRAILER, Found.NO, "no trailer on the base branch names it")
+    return _rung(Rung.TRAILER, Found.NO, f"no trailer on the base branch{_dated(history)} names it")
 
 
 def _patch_id(pull: Pull, history: History | None, patch_ids: PatchIds | None, *, already: bool) -> Evidence:
@@ -211,7 +228,8 @@ def _patch_id(pull: Pull, history: History | None, patch_ids: PatchIds | None, *
     if patch_ids.why_not:  # it turned out only now
         return _rung(Rung.PATCH_ID, Found.NOT_TRIED, patch_ids.why_not)
     if not own:
-        return _rung(Rung.PATCH_ID, Found.NOT_TRIED, "neither the clone holds its head nor is a patch carried")
+        get = f"git fetch origin pull/{pull.ref.number}/head in the clone"
+        return _rung(Rung.PATCH_ID, Found.NOT_TRIED, f"no clone holds its head, and its own diff is not carried; {get}")
     whole = [sha for sha in window if all(ids.get(sha, {}).get(path) == made for path, made in own.items())]
     if whole:
         return _rung(Rung.PATCH_ID, Found.YES, f"{whole[0][:12]} makes the same change to each of its files", whole[0])

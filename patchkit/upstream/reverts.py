@@ -63,7 +63,6 @@ def tell(
     there = [turn for turn in turns if _is_on_base(turn, history, elsewhere=elsewhere is not None)]
     state = _state(answer, landing, there, successor)
     landed, reverted = _last_landing(there), next((turn for turn in reversed(there) if not turn.present), None)
-    as_of = [time for time in (answer.as_of if answer else None, history.as_of if history else None) if time]
     fate = Fate(
         ref=ref,
         state=state,
@@ -75,8 +74,9 @@ def tell(
         reverted_as=reverted.sha or None if reverted else None,
         superseded_by=successor or _relander(ref, landed),
         first_release=first_release(history, turns) if history else None,
-        as_of=min(as_of, default=None),
+        as_of=(answer.as_of if answer else history.as_of if history else None) or None,
         merged_elsewhere=None if any(turn.present for turn in there) else elsewhere,
+        closed=state is State.UNKNOWN and isinstance(answer, Pull) and answer.state == "closed",
         evidence=(*landing.evidence, *_evidence(pull, there, history, patch_ids), *([why] if why else [])),
     )
     return Story(fate=fate, landing=landing, turns=turns)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from patchkit.upstream.facts import Commit, Found, Landing, Rung
-from patchkit.upstream.landing import ClonePatchIds, find_landing, is_exhausted, landed_by_content
+from patchkit.upstream.landing import ClonePatchIds, find_landing, is_exhausted, landed_by_content, untried
 from tests.upstream.made_history import Made, pull
 
 if TYPE_CHECKING:
@@ -30,6 +30,16 @@ def answers(landing: Landing) -> list[Found]:
     assert [item.question for item in landing.evidence] == [rung.value for rung in Rung]
     assert all(item.detail for item in landing.evidence)
     return [item.found for item in landing.evidence]
+
+
+#: A change that no made history has, as a step carries it.
+OWN = b"--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-never\n+landed\n"
+
+
+def compared(made: Made, number: int, **more: Any) -> Landing:
+    """The landing of a closed pull request with OWN, by every rung that a full clone allows."""
+    history = made.history()
+    return find_landing(pull(number, **more), history, ClonePatchIds(made.clone, history.base, OWN))
 
 
 def detail(landing: Landing, rung: Rung) -> str:
@@ -91,7 +101,7 @@ def test_not_on_the_base_branch_is_not_landed(made: Made) -> None:
     made.git("tag", "v1.0")
     made.git("checkout", "-q", "main")
     made.land("later (#5)", {"b.py": "x\n"}, at="2026-08-01T04:00:00Z")
-    landing = find_landing(pull(1), made.history())
+    landing = compared(made, 1)
     assert landing.commit is None
     assert is_exhausted(landing)
 
@@ -114,7 +124,7 @@ def test_landed_by_a_bot(made: Made, trailer: str) -> None:
 def test_a_bot_s_trailer_of_another_repository(made: Made) -> None:
     made.land("Pad", {"a.py": "x\n"}, "Pull Request resolved: https://github.com/pytorch/pytorch/pull/1")
     made.land("later", {"b.py": "x\n"}, at="2026-08-01T04:00:00Z")
-    assert is_exhausted(find_landing(pull(1), made.history()))
+    assert is_exhausted(compared(made, 1))
 
 
 def test_closed_on_a_commit(made: Made) -> None:
@@ -128,7 +138,7 @@ def test_closed_on_a_commit(made: Made) -> None:
 def test_closed_on_another_s_landing(made: Made) -> None:
     sha = made.land("Pad better (#2)", {"a.py": "x\n"}, "Closes #1", at="2026-08-01T04:00:00Z")
     closer = Commit(sha=sha, time="2026-08-01T04:00:00Z", subject="Pad better (#2)", body="Closes #1")
-    assert is_exhausted(find_landing(pull(1, closed_by=(closer,)), made.history()))
+    assert is_exhausted(compared(made, 1, closed_by=(closer,)))
 
 
 def proposed(made: Made, files: dict[str, str | None]) -> str:
@@ -212,7 +222,13 @@ def test_what_partial_shallow_and_old_clones_cannot_say(made: Made, tmp_path: Pa
     treeless = made.cloned(tmp_path / "treeless.git", "--filter=tree:0")
     landing = find_landing(pull(1, closed_at="2026-08-01T01:30:00Z"), history, ClonePatchIds(treeless, history.base))
     assert answers(landing) == [NO, NO, NO, NOT_TRIED, NOT_TRIED]
-    assert detail(landing, Rung.PATCH_ID) == "a partial clone (tree:0) does not hold the files"
+    why = "a partial clone (tree:0) does not hold the files; a full one does: --clone OWNER/REPO=DIR"
+    assert detail(landing, Rung.PATCH_ID) == why
+    assert untried(landing.evidence) == f"patch-id not tried: {why}"
+    assert not is_exhausted(landing)
+    unknown = find_landing(pull(1, closed_at="2026-08-01T01:30:00Z"), history, ClonePatchIds(made.clone, history.base))
+    assert "git fetch origin pull/1/head" in detail(unknown, Rung.PATCH_ID)
+    assert not is_exhausted(unknown)
     old = find_landing(pull(1, closed_at="2026-08-09T00:00:00Z"), history)
     assert answers(old) == [NO, NOT_TRIED, NOT_TRIED, NOT_TRIED, NOT_TRIED]
     assert "older than the closing" in detail(old, Rung.SUBJECT)
@@ -227,7 +243,10 @@ def test_content_has_the_last_word(made: Made) -> None:
     assert (landing.commit, answers(landing)) == (None, [NO, NO, NO, NOT_TRIED, YES])
     assert landed_by_content(landing)
     assert not is_exhausted(landing)
-    assert is_exhausted(find_landing(pull(1), history, content=False))
+    assert not is_exhausted(find_landing(pull(1), history, content=False))
+    assert is_exhausted(compared(made, 1))
+    assert untried(compared(made, 1).evidence) == ""
+    assert untried(find_landing(pull(1), None).evidence) == "subject not tried: no clone: patchkit status --fetch"
 
 
 def test_open(made: Made) -> None:
