@@ -169,7 +169,15 @@ _SUCCEEDS = re.compile(
     re.IGNORECASE,
 )
 _REF = re.compile(
-    r"https?://[^\s/]+/(?P<at>[\w.-]+/[\w.-]+)/pull/(?P<n>\d{1,9})|(?P<repo>[\w.-]+/[\w.-]+)?#(?P<number>\d{1,9})"
+    r"https?://(?P<host>[^/\s]+)/(?P<at>[\w.-]+/[\w.-]+)/pull/(?P<n>\d{1,9})"
+    r"|(?P<repo>[\w.-]+/[\w.-]+)?#(?P<number>\d{1,9})"
+)
+_CLAUSE_ENDS = re.compile(r"[.;!?:()]\s|[;!?()]|\b(?:but|and)\b", re.IGNORECASE)
+#: Before a verb it says that nothing is superseded, or that something could be: whoever does it says so plainly.
+_NO_CLAIM = re.compile(
+    r"(?:\b(?:not|never|no|nor|neither|without|cannot|could|can|might|may|would|if|whether|unless|instead|rather)\b"
+    r"|n['’]t\b)(?:\W+[\w'’-]+){0,5}\W*$",
+    re.IGNORECASE,
 )
 
 
@@ -178,14 +186,19 @@ def names_reverted_pulls(body: str, repo: str) -> tuple[int, ...]:
     return tuple(number for at, number in parse_body(body).reverts_pulls if at in ("", repo.casefold()))
 
 
-def names_superseded_pulls(title: str, body: str, repo: str) -> tuple[int, ...]:
-    """Return the pull requests of `repo` that a later one's title or description says it supersedes, replaces or
-    lands again."""
+def names_superseded_pulls(title: str, body: str, home: str) -> tuple[tuple[str, int], ...]:
+    """Return the pull requests (`host/owner/repo`, folded, and number) that another one's title or description says
+    it supersedes, replaces or lands again. A bare `#N` is one of `home`, the repository (`host/owner/repo`) whose pull
+    request says so; `owner/repo#N` is on its host."""
+    home = home.casefold()
     found = []
     for line in [title, *(line for line, _ in own_lines(body))]:
         for match in _SUCCEEDS.finditer(line):
+            clause = _CLAUSE_ENDS.split(line[max(0, match.start() - _LONGEST) : match.start()])[-1]
+            if _NO_CLAIM.search(clause) or line[match.end() :].lstrip(" *_").startswith("?"):
+                continue
             for ref in _REF.finditer(match["refs"]):
-                at = (ref["at"] or ref["repo"] or repo).casefold()
-                if at == repo.casefold():
-                    found.append(int(ref["n"] or ref["number"]))
+                at = f"{ref['host']}/{ref['at']}" if ref["at"] else f"{home.partition('/')[0]}/{ref['repo']}"
+                at = at if ref["at"] or ref["repo"] else home
+                found.append((at.casefold(), int(ref["n"] or ref["number"])))
     return tuple(found)

@@ -228,22 +228,30 @@ def _relander(ref: Ref, landed: Turn | None) -> Ref | None:
     return _by(ref, landed) if again else None
 
 
+def _place(ref: Ref) -> str:
+    return f"{ref.host}/{ref.repo}".casefold()
+
+
+def _lands_again(mention: Mention, pull: Pull) -> bool:
+    """Whether the title is that of a re-land of this one: by its number, else by its whole title."""
+    title = parse_title(mention.title)
+    if title.negates is not False or title.about is None or _place(mention.ref) != _place(pull.ref):
+        return False
+    if title.about.own is not None:
+        return title.about.own == pull.ref.number
+    return title.about.text == parse_title(pull.title).text
+
+
 def _successor(pull: Pull) -> tuple[Ref | None, Evidence | None]:
     """The newest pull request, merged ones first, that says that it supersedes this one or lands it again; or the
-    one on whose landing this one was closed."""
+    one on whose landing this one was closed. One of another repository must name this one in full."""
     found: list[tuple[bool, int, Mention]] = []
     for mention in pull.mentions or ():
         if mention.state == "closed" or mention.ref == pull.ref:
             continue
-        named = names_superseded_pulls(mention.title, mention.body, pull.ref.repo)
-        title = parse_title(mention.title)
-        again = title.negates is False and title.about is not None and title.about.own in (None, pull.ref.number)
-        again = (
-            again
-            and title.about is not None
-            and (title.about.own is not None or title.about.text == parse_title(pull.title).text)
-        )
-        if pull.ref.number in named or again:
+        home = f"{mention.ref.host}/{mention.ref.repo}"
+        named = names_superseded_pulls(mention.title, mention.body, home)
+        if (_place(pull.ref), pull.ref.number) in named or _lands_again(mention, pull):
             found.append((mention.state == "merged", mention.ref.number, mention))
     if found:
         mention = max(found, key=lambda item: item[:2])[2]

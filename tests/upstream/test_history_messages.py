@@ -156,9 +156,37 @@ def test_other_claims() -> None:
         ("Pad again", "- supersedes #4494", (4494,)),
         ("Pad again", "> Supersedes #4494", ()),
         ("Pad again", "Superseded by #4494", ()),
-        ("Pad again", "Replaces other/repo#4494", ()),
         ("Pad again", "Follow-up of #4494", ()),
+        # who says that it does not, or that one could, supersedes nothing
+        ("Pad again", "Alternatively one could replace #14.", ()),
+        ("Pad again", "One could do so, but this PR does **not** supersede #14.", ()),
+        ("Pad again", "This doesn't really replace #14", ()),
+        ("Pad again", "This does not, however, supersede #14.", ()),
+        ("Pad again", "It neither replaces nor supersedes #14", ()),
+        ("Pad again", "It is no replacement for #14", ()),
+        ("Pad again", "Not a re-land of #14", ()),
+        ("Pad again", "It isn’t a reland of #14", ()),
+        ("Pad again", "This might replace #14 one day", ()),
+        ("Pad again", "Does this supersede #14?", ()),
+        ("Pad again", "Without replacing #14", ()),
+        ("Does not replace #14", "", ()),
+        ("Pad again", "It was not enough. This supersedes #14", (14,)),
+        ("Pad again", "It does not copy any more and replaces #14", (14,)),
+        ("Pad again", "Not a fix but supersedes #14", (14,)),
+        ("Pad again", "Opened to replace #14, which would not merge", (14,)),
+        ("Pad again", "This will supersede #14", (14,)),
     ],
 )
 def test_successors(title: str, body: str, names: tuple[int, ...]) -> None:
-    assert names_superseded_pulls(title, body, "ROCm/aiter") == names
+    home = "github.com/rocm/aiter"
+    assert names_superseded_pulls(title, body, "github.com/ROCm/aiter") == tuple((home, name) for name in names)
+
+
+def test_a_bare_number_is_one_of_the_repository_that_says_it() -> None:
+    body = "Replaces #1, acme/Engine#2 and https://ghe.example/acme/engine/pull/3"
+    assert names_superseded_pulls("Reland #4", body, "github.com/fork/engine") == (
+        ("github.com/fork/engine", 4),
+        ("github.com/fork/engine", 1),
+        ("github.com/acme/engine", 2),
+        ("ghe.example/acme/engine", 3),
+    )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from patchkit.upstream.facts import Commit, Fate, Found, Gone, Pull, State
+from patchkit.upstream.facts import Commit, Fate, Found, Gone, Pull, Ref, State
 from patchkit.upstream.history import read_history
 from patchkit.upstream.landing import ClonePatchIds, untried
 from patchkit.upstream.reverts import fate, tell
@@ -195,6 +195,28 @@ def test_as_of_is_when_this_pull_request_was_last_confirmed(made: Made) -> None:
         assert fate(ref(1), said, history).as_of == as_of
     assert fate(ref(1), pull(1), None).as_of == "2026-10-01T00:00:00Z"
     assert f"as of {history.as_of}" in fate(ref(2), pull(2), history).evidence[1].detail
+
+
+@pytest.mark.parametrize(
+    ("title", "body", "is_one"),
+    [
+        ('Reland "Pad (#1)"', "", False),
+        ('Reland "Pad"', "", False),
+        ("Pad", "This replaces #1 of ours. See ROCm/aiter#1", False),
+        ("Pad", "Supersedes ROCm/aiter#1", True),
+        ("Pad", "Supersedes https://github.com/rocm/aiter/pull/1", True),
+        ("Pad", "Supersedes https://ghe.example/rocm/aiter/pull/1", False),
+    ],
+)
+def test_a_successor_in_a_fork_names_the_repository(title: str, body: str, is_one: bool) -> None:
+    fork = Ref(repo="fork/aiter", number=900)
+    said = pull(1, "Pad", mentions=(mention(900, title, body=body, ref=fork),))
+    found = fate(ref(1), said)
+    assert found.superseded_by == (fork if is_one else None)
+    assert found.state is (State.SUPERSEDED if is_one else State.UNKNOWN)
+    at_home = 'Reland "Pad"' if "Reland" in title else title
+    ours = fate(ref(1), pull(1, "Pad", mentions=(mention(2, at_home, body=body.replace("ghe.example", "github.com")),)))
+    assert ours.superseded_by == ref(2)
 
 
 def test_closed_on_the_landing_of_another() -> None:
