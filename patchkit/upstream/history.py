@@ -87,6 +87,8 @@ class History:
         self._on_number: dict[int, list[Claim]] = {}
         self._on_commit: dict[int, list[Claim]] = {}
         self._unresolved: list[int] = []
+        self._partial: dict[int, list[int]] = {}
+        self._not_own: set[int] = set()  # places whose number at the end is that of what they take back
         self._sorted_shas = sorted(self._places)
         self._index()
         newest = max((entry.time for entry in self._log if self.on_base(entry.sha)), default=0)
@@ -107,6 +109,14 @@ class History:
     def title(self, at: int) -> Title:
         """Return the subject of the commit at a place, taken apart."""
         return self._titles[at]
+
+    def number(self, at: int) -> int | None:
+        """Return the pull request that landed the commit at a place, as far as its subject tells."""
+        return None if at in self._not_own else self._titles[at].own
+
+    def takes_back_a_part_of(self, number: int) -> tuple[int, ...]:
+        """Return the places of the commits that say that they take back a part of that pull request."""
+        return tuple(self._partial.get(number, ()))
 
     def on_base(self, sha: str) -> bool:
         """Tell whether the base branch holds the commit."""
@@ -195,8 +205,9 @@ class History:
 
     def _index(self) -> None:
         for at, title in enumerate(self._titles):
-            own_is_others = title.doubtful and title.own in self._numbers
-            if title.own is not None and not own_is_others:
+            if title.own is not None and self._is_another_s(title):
+                self._not_own.add(at)
+            elif title.own is not None:
                 self._numbers.setdefault(title.own, []).append(at)
             for number in title.carried:
                 self._carried.setdefault(number, []).append(at)
@@ -210,8 +221,24 @@ class History:
             said = self._claims.get(at, NO_CLAIMS)
             if title.negates is None:
                 self._by_trailer(at, said, negates=True)
+            elif title.partial:
+                if title.about is not None and title.about.own is not None:
+                    self._partial.setdefault(title.about.own, []).append(at)
+                if not self._by_trailer(at, said, negates=title.negates):
+                    self._unresolved.append(at)
             elif not self._by_title(at, title, said):
                 self._unresolved.append(at)
+
+    def _is_another_s(self, title: Title) -> bool:
+        """Whether a revert's number at the end, which an earlier commit has, is that of what it takes back."""
+        earlier = self._numbers.get(title.own or 0, ())
+        if title.negates is None or title.about is None or not earlier:
+            return False
+        return (
+            title.doubtful
+            or title.own == title.about.own
+            or title.about.text in {self._titles[place].text for place in earlier}
+        )
 
     def _index_pick(self, at: int, sha: str) -> None:
         origin = self.find(sha)
@@ -233,7 +260,7 @@ class History:
             if target is not None:
                 self._on_commit.setdefault(target, []).append(Claim(at=at, negates=negates, via="title"))
                 return True
-            if about.negates is None:
+            if about.negates is None or about.partial:
                 break
             negates, about = negates != about.negates, about.about
         if self._by_trailer(at, said, negates=bool(title.negates)):

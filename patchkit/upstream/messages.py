@@ -28,6 +28,13 @@ _RELAND = re.compile(
     rf"{_TAGS}(?:\[\s*re-?(?:land|appl|merg)[^\]#]*(?P<number>#\d{{1,9}})?[^\]]*\]|re-?(?:land(?:ed|s|ing)?|apply|applied|applies|applying)\b|unrevert\b)",
     re.IGNORECASE,
 )
+#: Behind a quoted title: why, or for how long, it is taken back as a whole. Anything else speaks of a part of it.
+_WHOLE = re.compile(
+    r"(?:[\s.,:;!–—-]|\[[^\]]*\]|\(?#\d{1,9}\)?)*"
+    r"(?:(?:due to|because|since|as it|for now|temporarily|again|until|to (?:unblock|fix|unbreak))\b.*)?",
+    re.IGNORECASE | re.DOTALL,
+)
+_PART = re.compile(r"(?:parts?|partly|partially|some|half|portions?|bits?)\b", re.IGNORECASE)
 _FILLER = re.compile(r"[\s:]*(?:(?:of|the|pr|pull request)\b[\s:]*)*", re.IGNORECASE)
 _LEADING_NUMBER = re.compile(r"\(?#(\d{1,9})\)?[\s:,-]*")
 _QUOTES = {'"': '"', "'": "'", "“": "”", "`": "`"}
@@ -58,7 +65,8 @@ class Title:
     `own` is the number of the pull request that the commit landed, `carried` are further numbers at the end
     (a cherry-pick by a pull request of its own: `TITLE (#N) (#M)`). `negates` is True for a revert, False for
     a re-land, None for anything else; `about` is the title that these speak of. `doubtful`: a revert without
-    quotes that ends in one number, which may be its own or that of what it reverts.
+    quotes that ends in one number, which may be its own or that of what it reverts. `partial`: it speaks of a part
+    of it (`Revert "T" in docs only`), so that the title alone takes nothing back.
     """
 
     text: str
@@ -67,6 +75,7 @@ class Title:
     negates: bool | None = None
     about: Title | None = None
     doubtful: bool = False
+    partial: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +120,11 @@ def _undoing(
     groups = found.groupdict()
     rest = text[_FILLER.match(text, found.end()).end() :]  # type: ignore[union-attr]  # it matches nothing, too
     closing = _QUOTES.get(rest[:1])
+    partial = _PART.match(rest) is not None
     if closing is not None and closing in rest[1:]:
-        about, doubtful = parse_title(rest[1 : rest.rindex(closing)], depth + 1), False
+        end = rest.rindex(closing)
+        about, doubtful = parse_title(rest[1:end], depth + 1), False
+        partial = _WHOLE.fullmatch(rest, end + 1) is None
     else:
         number = groups.get("number")
         number = _LEADING_NUMBER.match(number) if number else _LEADING_NUMBER.match(rest)
@@ -125,7 +137,7 @@ def _undoing(
     power = int(groups["power"]) if groups.get("power") else 1
     for _ in range(min(power, _MOST_NESTED) - 1):  # Gerrit: Revert^2 "T" is a revert of Revert "T"
         about = Title(text=f'Revert "{about.text}"', negates=True, about=about)
-    return Title(text=text, own=own, negates=negates, about=about, doubtful=doubtful)
+    return Title(text=text, own=own, negates=negates, about=about, doubtful=doubtful, partial=partial)
 
 
 def parse_body(body: str) -> Claims:

@@ -276,6 +276,12 @@ def _evidence(pull: Pull, there: Sequence[Turn], history: History | None, patch_
         found.append(Evidence(question=question, found=Found.YES, detail=detail, commit=turn.sha or None))
     if there and there[-1].present:
         found.append(_not_taken_back(pull, history, patch_ids))
+    known = {turn.sha for turn in there}
+    parts = history.takes_back_a_part_of(pull.ref.number) if history is not None else ()
+    for commit in (history.commit(place) for place in parts) if history is not None else ():
+        if commit.sha not in known and history is not None and history.on_base(commit.sha):
+            detail = f"{commit.sha[:12]} says that it takes back a part: {commit.subject}"
+            found.append(Evidence(question="partial revert", found=Found.YES, detail=detail, commit=commit.sha))
     return found
 
 

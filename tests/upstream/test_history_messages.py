@@ -81,6 +81,30 @@ def test_reverts_and_relands(subject: str, means: str) -> None:
     assert spelled(parse_title(subject)) == means
 
 
+@pytest.mark.parametrize(
+    ("subject", "partial"),
+    [
+        ('Revert "Pad (#1)" in docs only (#2)', True),
+        ('Revert "Pad" for gfx942 (#2)', True),
+        ('Revert "Pad (#1)" and tidy up', True),
+        ('Reland "Pad (#1)" without the tests (#2)', True),
+        ('Revert part of "Pad (#1)"', True),
+        ("Revert parts of #1 (#2)", True),
+        ('Revert "Pad (#1)" (#2)', False),
+        ('Revert "Pad (#1)".', False),
+        ('Revert "Pad" [skip ci] (#2)', False),
+        ('Revert "Pad" #1 (#2)', False),
+        ('Revert "Pad (#1)" due to a failure on gfx942 (#2)', False),
+        ('Revert "Pad (#1)" - for now', False),
+        ('Revert "Add "pad" and "unpad"" (#2)', False),
+        ("Revert Pad (#1) (#2)", False),
+        ("Pad (#1)", False),
+    ],
+)
+def test_a_part_is_not_the_whole(subject: str, partial: bool) -> None:
+    assert parse_title(subject).partial is partial
+
+
 @given(st.text(alphabet=st.sampled_from('Revert "()#12[]:^'), max_size=60) | st.text(max_size=80))
 def test_any_subject_is_read(subject: str) -> None:
     title = parse_title(subject)

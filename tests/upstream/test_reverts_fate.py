@@ -63,6 +63,42 @@ def test_reverted_then_landed_again_by_another(made: Made) -> None:
     assert (found.state, found.landed_as, found.reverted_by, found.reverted_as) == (State.REVERTED, again, ref(4), last)
 
 
+@pytest.mark.parametrize(
+    "subject", ["Back out pad (#1)", 'Revert "Pad" (#1)', 'Revert "Pad (#1)" (#1)', "revert: pad (#1)"]
+)
+@pytest.mark.parametrize("names_the_commit", [True, False])
+def test_a_back_out_that_ends_in_the_number_of_what_it_takes_back(
+    made: Made, subject: str, names_the_commit: bool
+) -> None:
+    sha = made.land("Pad (#1)", {"a.py": "x\n"})
+    revert = made.revert(sha, subject, f"This reverts commit {sha[:9]}." if names_the_commit else "")
+    found = fate(ref(1), merged(1, sha), made.history())
+    assert (found.state, found.landed_as, found.reverted_as) == (State.REVERTED, sha, revert)
+    assert (found.reverted_by, found.superseded_by) == (None, None)
+    assert f"{revert[:12]} of " in found.evidence[5].detail
+    again = made.land("Reland pad (#1)", {"a.py": "y\n"})
+    made.land("unrelated (#9)", {"b.py": "y\n"})
+    found = fate(ref(1), merged(1, sha), made.history())
+    assert (found.state, found.landed_as, found.superseded_by) == (State.MERGED, again, None)
+
+
+def test_a_part_taken_back_is_no_revert(made: Made) -> None:
+    sha = made.land("Pad (#1)", {"a.py": "x\n"})
+    title = 'Revert "Pad (#1)" in docs only'
+    part = made.land(f"{title} (#2)", {"docs": "x\n"})
+    made.land(f'Revert "{title} (#2)" (#3)', {"docs": "y\n"})
+    told = (mention(2, title, merge_commit=part), mention(3, f'Revert "{title}"', merge_commit="3" * 40))
+    for said in (merged(1, sha), merged(1, sha, mentions=told)):
+        found = fate(ref(1), said, made.history())
+        assert (found.state, found.landed_as, found.reverted_by, found.superseded_by) == (State.MERGED, sha, None, None)
+        assert questions(found) == [("revert", Found.NO), ("partial revert", Found.YES)]
+        assert found.evidence[-1].commit == part
+    assert fate(ref(1), merged(1, sha, mentions=told)).state is State.MERGED
+    whole = made.land(f"{title} (#4)", {"a.py": BODY}, f"This reverts commit {sha}.")
+    found = fate(ref(1), merged(1, sha), made.history())
+    assert (found.state, found.reverted_as, found.reverted_by) == (State.REVERTED, whole, ref(4))
+
+
 def test_superseded_after_a_revert(made: Made) -> None:
     """The case of aiter's #4494: reverted by #4709, superseded by #4916."""
     sha = made.land("Pad MLA (#4494)", {"a.py": "x\n"}, at="2026-08-12T09:44:00Z")
