@@ -32,6 +32,8 @@ _PLAIN = ("--no-color", "--no-decorate", "--no-notes", "--no-show-signature", "-
 _HOST = re.compile(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*(:[0-9]+)?")
 _REPO = re.compile(r"(?!\.)[A-Za-z0-9._-]+/(?!\.{1,2}$)[A-Za-z0-9._-]+")
 _SHA = re.compile(r"[0-9a-f]{40}")
+#: The address of a repository on another machine: an URL with a host, or `user@host:path`.
+_FAR = re.compile(r"(?:(?!file:)[a-z][a-z0-9+.-]*://[^/]|[^/:\\]{2,}:(?!//))", re.IGNORECASE)
 _REFS = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
 
 
@@ -116,6 +118,17 @@ class Clone:
         ours = [at for at, url in remotes.items() if wanted and _path_of(url).endswith(f"/{wanted}")]
         candidates = [f"refs/remotes/{remote}/{name}" for remote in [*ours, "origin"]]
         return next((sha for ref in [*candidates, f"refs/heads/{name}"] if (sha := self.resolve(ref))), None)
+
+    def others_than(self, repo: str) -> tuple[str, ...]:
+        """Return which repositories its remotes name (`owner/repo`) where none of them is `repo`: it is not its
+        clone. A remote on this machine, which may be anybody's copy, names none."""
+        named = [_path_of(url) for url in self._repository.remotes().values()]
+        if any(path.endswith(f"/{repo.casefold()}") for path in named):
+            return ()
+        far = [url for url in self._repository.remotes().values() if _FAR.match(url)]
+        if len(far) < len(named):
+            return ()
+        return tuple(dict.fromkeys("/".join(_path_of(url).split("/")[-2:]) for url in far))
 
     def tags(self) -> tuple[Tag, ...]:
         """Return the tags that lead to a commit, in no order. One git process."""
@@ -209,11 +222,20 @@ def clone_path(host: str, repo: str, root: str | None = None) -> str:
 
 def find_clone(host: str, repo: str, given: Mapping[str, str], root: str | None = None) -> Clone | None:
     """Return the clone of `repo` on `host` that `given` names (by `host/owner/repo` or `owner/repo`), else the
-    cached one, else None. Raises what `Clone` raises, for a cached one that is damaged `UnreachableError`."""
+    cached one, else None. Raises what `Clone` raises, for a cached one that is damaged `UnreachableError`, and
+    `ConfigError` for a given one whose remotes are all other repositories."""
     wanted = {f"{host}/{repo}".casefold(), repo.casefold()}
     named = next((directory for key, directory in given.items() if key.casefold() in wanted), None)
     if named is not None:
-        return Clone(named)
+        clone = Clone(named)
+        others = clone.others_than(repo)
+        if others:
+            clone.close()
+            raise ConfigError(
+                f"--clone {repo}={named}: expected a clone of {repo}, found one of {', '.join(others)}",
+                hint=f"name another clone, or: git -C {named} remote add -f upstream https://{host}/{repo}.git",
+            )
+        return clone
     directory = clone_path(host, repo, root)
     if not os.path.isdir(directory):
         return None

@@ -170,6 +170,18 @@ def _lands_another(commit: Commit, pull: Pull) -> bool:
     return (own is not None and own != pull.ref.number and here not in lands) or bool(lands and here not in lands)
 
 
+def is_strange(pull: Pull, history: History) -> bool:
+    """Tell whether the history says nothing of the pull request, whatever numbers it holds: the forge names a merge
+    into the base branch, and the clone holds neither that commit nor one with the title and number. It is too old,
+    or of another repository."""
+    into_base = pull.base in ("", pull.default_branch or history.branch)
+    known = pull.merge_commit is None or history.place(pull.merge_commit) is not None
+    if known or history.shallow or not into_base:
+        return False
+    title = parse_title(pull.title).text.casefold()  # a branch that was written anew still has its titles
+    return not any(history.title(place).text.casefold() == title for place in history.landed(pull.ref.number))
+
+
 def _unread(pull: Pull, history: History | None) -> str:
     """Why a "no" of the history would be none; an empty string where it is one."""
     if history is None:
@@ -178,6 +190,8 @@ def _unread(pull: Pull, history: History | None) -> str:
         return "a shallow clone shows only the last commits"
     if pull.state != "open" and (pull.closed_at or "") > history.as_of:
         return f"the clone is of {history.as_of}, older than the closing at {pull.closed_at}"
+    if is_strange(pull, history):
+        return "the clone does not hold the merge commit: perhaps it is of another repository"
     return ""
 
 
@@ -187,7 +201,8 @@ def _dated(history: History | None) -> str:
 
 def _subject(pull: Pull, history: History | None) -> Evidence:
     number = pull.ref.number
-    places = [p for p in history.landed(number) if history.on_base(history.commit(p).sha)] if history else []
+    known = history if history is not None and not is_strange(pull, history) else None
+    places = [p for p in known.landed(number) if known.on_base(known.commit(p).sha)] if known else []
     # a fork's history may carry the numbers of another repository: those commits are older than the pull request
     named = [commit for p in places if history and (commit := history.commit(p)).time >= pull.created_at]
     if named:
@@ -201,7 +216,7 @@ def _subject(pull: Pull, history: History | None) -> Evidence:
 
 
 def _trailer(pull: Pull, history: History | None) -> Evidence:
-    if history is not None:
+    if history is not None and not is_strange(pull, history):
         places = [*history.landed_by_trailer(pull.ref.number)]
         for sha in (pull.head, *(commit.sha for commit in pull.closed_by)):
             places.extend(history.picks_of(sha))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.upstream.containment import first_release
 from patchkit.upstream.facts import Evidence, Fate, Found, Gone, Landing, Pull, Ref, Rung, State
-from patchkit.upstream.landing import find_landing, is_exhausted, landed_by_content, seconds
+from patchkit.upstream.landing import find_landing, is_exhausted, is_strange, landed_by_content, seconds
 from patchkit.upstream.messages import names_superseded_pulls, parse_title
 from patchkit.upstream.turns import LANDED, PICKED, REVERTED, turns_from_mentions, turns_of
 
@@ -54,6 +54,8 @@ def tell(
     if isinstance(answer, Pull):
         landing = find_landing(answer, history, patch_ids, content)
         pull = answer
+        if history is not None and is_strange(pull, history):
+            history = patch_ids = None  # the ladder says why; what follows is by the forge alone
     else:
         pull, landing = _without_forge(ref, answer, history, content)
         patch_ids = None

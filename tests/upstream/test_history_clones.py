@@ -261,6 +261,34 @@ def test_which_clone_is_found(made: Made, root: str, tmp_path: Path) -> None:
     assert "patchkit status --fetch" in caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("urls", "others"),
+    [
+        ((), ""),
+        (("https://github.com/ROCm/aiter.git",), ""),
+        (("git@github.com:rocm/Aiter",), ""),
+        (("https://github.com/me/aiter", "ssh://git@github.com/ROCm/aiter/"), ""),
+        (("https://mirror.example/github/ROCm/aiter.git",), ""),
+        (("/srv/mirrors/aiter.git",), ""),
+        (("../aiter",), ""),
+        (("file:///srv/other.git",), ""),
+        (("https://github.com/vllm-project/vllm.git",), "vllm-project/vllm"),
+        (("git@github.com:me/aiter.git",), "me/aiter"),
+        (("github:me/aiter.git", "https://x.example/notROCm/aiter"), "me/aiter, notrocm/aiter"),
+    ],
+)
+def test_a_given_clone_of_another_repository_is_refused(made: Made, urls: tuple[str, ...], others: str) -> None:
+    for number, url in enumerate(urls):
+        made.git("remote", "add", f"r{number}", url)
+    if not others:
+        assert find_clone(HOST, REPO, {REPO: str(made.path)}) is not None
+        return
+    with pytest.raises(ConfigError) as caught:
+        find_clone(HOST, REPO, {REPO: str(made.path)})
+    assert caught.value.problems == (f"--clone {REPO}={made.path}: expected a clone of {REPO}, found one of {others}",)
+    assert f"remote add -f upstream https://{HOST}/{REPO}.git" in caught.value.hint
+
+
 def test_fetching_makes_a_treeless_clone_and_refreshes_it(made: Made, root: str) -> None:
     clone = fetch_clone(HOST, REPO, f"file://{made.path}", root)
     assert (clone.filter, clone.shallow, clone.resolve("main")) == ("tree:0", False, made.head)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from patchkit.upstream.facts import Commit, Found, Landing, Rung
+from patchkit.upstream.facts import Commit, Found, Landing, Rung, State
+from patchkit.upstream.reverts import fate
 from patchkit.upstream.landing import ClonePatchIds, find_landing, is_exhausted, landed_by_content, untried
 from tests.upstream.made_history import Made, pull
 
@@ -57,6 +58,39 @@ def test_merge_commit_without_a_clone(made: Made) -> None:
     landing = find_landing(pull(1, state="merged", merge_commit="1" * 40, merged_at="2026-08-01T02:00:00Z"), None)
     assert (landing.commit, landing.time) == ("1" * 40, "2026-08-01T02:00:00Z")
     assert answers(landing) == [YES, NOT_TRIED, NOT_TRIED, NOT_TRIED, NOT_TRIED]
+
+
+def test_a_clone_of_another_repository_is_not_believed_over_the_forge(made: Made) -> None:
+    made.land("Another's change (#1)", {"a.py": "x\n"})
+    made.land(
+        'Revert "Another\'s change (#1)" (#7)',
+        {"a.py": "y\n"},
+        "Pull Request resolved: https://github.com/ROCm/aiter/pull/1",
+    )
+    made.land("later", {"b.py": "x\n"})
+    said = pull(1, "Pad", state="merged", merge_commit="1" * 40, merged_at="2026-08-01T02:30:00Z")
+    landing = find_landing(said, made.history())
+    assert (landing.commit, landing.time) == ("1" * 40, "2026-08-01T02:30:00Z")
+    assert answers(landing) == [YES, NOT_TRIED, NOT_TRIED, NOT_TRIED, NOT_TRIED]
+    assert "which the clone does not hold" in detail(landing, Rung.MERGE_COMMIT)
+    assert "perhaps it is of another repository" in detail(landing, Rung.SUBJECT)
+    told = fate(said.ref, said, made.history())
+    assert (told.state, told.landed_as, told.reverted_by) == (State.MERGED, "1" * 40, None)
+    # nor where it is older than the merge
+    newer = replace(said, merged_at="2026-08-09T00:00:00Z", closed_at="2026-08-09T00:00:00Z")
+    landing = find_landing(newer, made.history())
+    assert landing.commit == "1" * 40
+    assert "merged after the clone of 2026-08-01" in detail(landing, Rung.MERGE_COMMIT)
+    assert "older than the closing" in detail(landing, Rung.SUBJECT)
+    assert fate(newer.ref, newer, made.history()).landed_as == "1" * 40
+
+
+def test_a_branch_that_was_written_anew_keeps_its_titles(made: Made) -> None:
+    sha = made.land("Pad (#1)", {"a.py": "x\n"})
+    back = made.revert(sha)
+    said = pull(1, "Pad", state="merged", merge_commit="1" * 40, merged_at="2026-08-01T02:30:00Z")
+    assert find_landing(said, made.history()).commit == sha
+    assert fate(said.ref, said, made.history()).reverted_as == back
 
 
 def test_rebase_merge(made: Made) -> None:
