@@ -108,16 +108,41 @@ class Clone:
         return None if complaint else sha
 
     def branch(self, name: str, repo: str = "") -> str | None:
-        """Return the newest known commit of the upstream branch `name`, or None.
+        """Return the newest known commit of the upstream branch `name`, or None; raise `UnreachableError` where it is
+        there and cannot be read.
 
         In a work clone that is the remote's, whose address ends in `repo`, then `origin`'s; a branch of the
         same name that somebody works on comes last.
         """
-        remotes = self._repository.remotes()
-        wanted = repo.casefold()
-        ours = [at for at, url in remotes.items() if wanted and _path_of(url).endswith(f"/{wanted}")]
-        candidates = [f"refs/remotes/{remote}/{name}" for remote in [*ours, "origin"]]
-        return next((sha for ref in [*candidates, f"refs/heads/{name}"] if (sha := self.resolve(ref))), None)
+        refs = [*(f"refs/remotes/{remote}/{name}" for remote in self._upstreams(repo)), f"refs/heads/{name}"]
+        found = next((sha for ref in refs if (sha := self.resolve(ref))), None)
+        if found is None:
+            known = self._ask("for-each-ref", "--format=%(refname)").split("\n")  # fails where the refs are rubbish
+            directory = self._repository.common_directory
+            broken = [ref for ref in refs if ref in known or os.path.isfile(os.path.join(directory, ref))]
+            if broken:
+                raise self._damaged(f"{broken[0]} leads to no commit")
+        return found
+
+    def default_branch(self, repo: str = "") -> str | None:
+        """Return the branch that HEAD of the upstream `repo` led to when this was cloned; where no remote tells, the
+        one that HEAD leads to here. None where that is none."""
+        for remote in self._upstreams(repo):
+            name = self._repository.ask("symbolic-ref", "--quiet", f"refs/remotes/{remote}/HEAD")[0]
+            if name:
+                return name.removeprefix(f"refs/remotes/{remote}/")
+        name = self._repository.ask("symbolic-ref", "--quiet", "HEAD")[0]
+        return name.removeprefix("refs/heads/") or None
+
+    @property
+    def has_remotes(self) -> bool:
+        """Whether it was cloned from somewhere."""
+        return bool(self._repository.remotes())
+
+    def _upstreams(self, repo: str) -> list[str]:
+        """The remotes that may be the upstream, the likeliest first."""
+        remotes, wanted = self._repository.remotes(), repo.casefold()
+        return [*(at for at, url in remotes.items() if wanted and _path_of(url).endswith(f"/{wanted}")), "origin"]
 
     def others_than(self, repo: str) -> tuple[str, ...]:
         """Return which repositories its remotes name (`owner/repo`) where none of them is `repo`: it is not its
@@ -178,21 +203,21 @@ class Clone:
         try:
             return patchids.of_commits(self._repository, commits, paths, reverse=reverse)
         except GitFailedError as error:
-            raise self._damaged(error.complaint) from error
+            raise self._lacking(error.complaint) from error
 
     def patch_ids_between(self, old: str, new: str) -> dict[str, str]:
         """Return path to patch-id of the change from commit `old` to `new`."""
         try:
             return patchids.between(self._repository, old, new)
         except GitFailedError as error:
-            raise self._damaged(error.complaint) from error
+            raise self._lacking(error.complaint) from error
 
     def patch_ids_of(self, diff: bytes) -> dict[str, str]:
         """Return path to patch-id of a diff; see `patchids.of_diff`."""
         try:
             return patchids.of_diff(self._repository, diff)
         except GitFailedError as error:
-            raise self._damaged(error.complaint) from error
+            raise self._lacking(error.complaint) from error
 
     def _run(self, command: str, *arguments: str, stdin: str = "") -> bytes:
         try:
@@ -203,14 +228,16 @@ class Clone:
     def _ask(self, command: str, *arguments: str) -> str:
         return self._run(command, *arguments).decode("utf-8", "replace")
 
-    def _damaged(self, complaint: str) -> UnreachableError:
-        found = (
-            "a damaged or incomplete clone" if self.filter is None else f"{self.kind} without it: nothing is fetched"
-        )
+    def _damaged(self, complaint: str, found: str = "a damaged or incomplete clone") -> UnreachableError:
         return UnreachableError(
-            f"{self._spec}: expected a readable history, found {found} ({complaint})",
-            hint=self._cure,
+            f"{self._spec}: expected a readable history, found {found} ({complaint})", hint=self._cure
         )
+
+    def _lacking(self, complaint: str) -> UnreachableError:
+        """Files are missing: a partial clone is none the worse for that."""
+        if self.filter is None:
+            return self._damaged(complaint)
+        return self._damaged(complaint, f"{self.kind} without it: nothing is fetched")
 
 
 def clone_path(host: str, repo: str, root: str | None = None) -> str:
@@ -264,6 +291,8 @@ def fetch_clone(host: str, repo: str, url: str | None = None, root: str | None =
                 _make(url, directory, spec)
             else:
                 _refresh(Repository(directory, spec), url)
+                if not _is_usable(directory):  # its default branch has another name now
+                    _make(url, directory, spec)
             clone = Clone(directory, cure=_cure(directory))
             clone._run("commit-graph", "write", "--reachable", "--no-progress")  # noqa: SLF001 - its own kind
             return clone

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 _TITLE_ONLY_NUMBERS = re.compile(r"revert|re-?land|re-?appl|re-?merg|back|roll|unrevert|\(#|^Merge pull", re.IGNORECASE)
 
+#: The default branch's usual names.
+_USUAL = ("main", "master")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
@@ -212,22 +215,20 @@ class History:
             for number in title.carried:
                 self._carried.setdefault(number, []).append(at)
             self._texts.setdefault(title.text, []).append(at)
+        self._index_claims()
+        for at, title in enumerate(self._titles):
+            said = self._claims.get(at, NO_CLAIMS)
+            if title.negates is None:
+                self._by_trailer(at, said, negates=True)
+            elif not self._by_title(at, title, said):
+                self._unresolved.append(at)
+
+    def _index_claims(self) -> None:
         for at, said in self._claims.items():
             for pull in said.lands:
                 self._lands.setdefault(pull, []).append(at)
             for sha in said.picked:
                 self._index_pick(at, sha)
-        for at, title in enumerate(self._titles):
-            said = self._claims.get(at, NO_CLAIMS)
-            if title.negates is None:
-                self._by_trailer(at, said, negates=True)
-            elif title.partial:
-                if title.about is not None and title.about.own is not None:
-                    self._partial.setdefault(title.about.own, []).append(at)
-                if not self._by_trailer(at, said, negates=title.negates):
-                    self._unresolved.append(at)
-            elif not self._by_title(at, title, said):
-                self._unresolved.append(at)
 
     def _is_another_s(self, title: Title) -> bool:
         """Whether a revert's number at the end, which an earlier commit has, is that of what it takes back."""
@@ -249,6 +250,10 @@ class History:
     def _by_title(self, at: int, title: Title, said: Claims) -> bool:
         """Index what the revert or re-land at a place speaks of; False where that cannot be told."""
         about, negates = title.about, bool(title.negates)
+        if title.partial:
+            if about is not None and about.own is not None:
+                self._partial.setdefault(about.own, []).append(at)
+            return self._by_trailer(at, said, negates=negates)
         if title.doubtful and title.own is not None and self._numbers.get(title.own, [at])[0] < at:
             self._on_number.setdefault(title.own, []).append(Claim(at=at, negates=negates, via="title"))
             return True
@@ -314,6 +319,16 @@ def read_history(
         kind=clone.kind,
         fetched_at=clone.fetched_at(repo),
     )
+
+
+def default_branches(clone: Clone, repo: str = "") -> tuple[str, ...]:
+    """Return the names that the default branch of `clone` may have, the likeliest first, where no forge names it.
+
+    A clone's HEAD tells; that of a repository which was cloned from nowhere is but what somebody works on.
+    """
+    head = clone.default_branch(repo)
+    names = [*([head] if head else []), *_USUAL] if clone.has_remotes else [*_USUAL, *([head] if head else [])]
+    return tuple(dict.fromkeys(names))
 
 
 def version_of(tag: str, repo: str) -> Version | None:

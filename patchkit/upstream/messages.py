@@ -30,7 +30,7 @@ _RELAND = re.compile(
 )
 #: Behind a quoted title: why, or for how long, it is taken back as a whole. Anything else speaks of a part of it.
 _WHOLE = re.compile(
-    r"(?:[\s.,:;!–—-]|\[[^\]]*\]|\(?#\d{1,9}\)?)*"
+    r"(?:[\s.,:;!\u2013\u2014-]|\[[^\]]*\]|\(?#\d{1,9}\)?)*"
     r"(?:(?:due to|because|since|as it|for now|temporarily|again|until|to (?:unblock|fix|unbreak))\b.*)?",
     re.IGNORECASE | re.DOTALL,
 )
@@ -188,7 +188,7 @@ _CLAUSE_ENDS = re.compile(r"[.;!?:()]\s|[;!?()]|\b(?:but|and)\b", re.IGNORECASE)
 #: Before a verb it says that nothing is superseded, or that something could be: whoever does it says so plainly.
 _NO_CLAIM = re.compile(
     r"(?:\b(?:not|never|no|nor|neither|without|cannot|could|can|might|may|would|if|whether|unless|instead|rather)\b"
-    r"|n['’]t\b)(?:\W+[\w'’-]+){0,5}\W*$",
+    r"|n['\u2019]t\b)(?:\W+[\w'\u2019-]+){0,5}\W*$",
     re.IGNORECASE,
 )
 

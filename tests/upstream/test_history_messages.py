@@ -189,7 +189,7 @@ def test_other_claims() -> None:
         ("Pad again", "It neither replaces nor supersedes #14", ()),
         ("Pad again", "It is no replacement for #14", ()),
         ("Pad again", "Not a re-land of #14", ()),
-        ("Pad again", "It isn’t a reland of #14", ()),
+        ("Pad again", "It isn\u2019t a reland of #14", ()),
         ("Pad again", "This might replace #14 one day", ()),
         ("Pad again", "Does this supersede #14?", ()),
         ("Pad again", "Without replacing #14", ()),

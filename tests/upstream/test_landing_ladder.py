@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from patchkit.upstream.facts import Commit, Found, Landing, Rung, State
-from patchkit.upstream.reverts import fate
 from patchkit.upstream.landing import ClonePatchIds, find_landing, is_exhausted, landed_by_content, untried
+from patchkit.upstream.reverts import fate
 from tests.upstream.made_history import Made, pull
 
 if TYPE_CHECKING:
