@@ -19,7 +19,7 @@ from patchkit.io.progress import working
 from patchkit.sources.clone import fetch_clone, find_clone
 from patchkit.upstream.containment import contains
 from patchkit.upstream.facts import Containment, Evidence, Found, Pull, State
-from patchkit.upstream.history import read_history, version_of
+from patchkit.upstream.history import default_branches, read_history, version_of
 from patchkit.upstream.hosts import Forges
 from patchkit.upstream.landing import ClonePatchIds
 from patchkit.upstream.observe import Observed, compare, observe
@@ -139,7 +139,7 @@ class Upstreams:
 
     def _history(self, clone: Clone, host: str, repo: str, images: Sequence[Image]) -> History | None:
         revisions = [revision for image in images if (revision := self._revision(image, host, repo)) is not None]
-        for branch in self._branches(host, repo):
+        for branch in dict.fromkeys((*self._branches(host, repo), *default_branches(clone, repo))):
             history = read_history(clone, repo=repo, host=host, branch=branch, revisions=revisions)
             if history is not None:
                 return history

@@ -198,16 +198,24 @@ def _program(directory: str, environment: dict[str, str]) -> Any:
 def _open(directory: str) -> Any:
     """Return GitPython's repository at `directory`."""
     with _no_git_environment():
+        import configparser
+
         import git
 
         try:
             repository = git.Repo(directory, search_parent_directories=False)
             with repository.config_reader("repository") as config:
+                config.read()  # get_value takes any failure for "not set"
                 kind = config.get_value("extensions", "objectformat", "sha1")
         except (git.exc.InvalidGitRepositoryError, git.exc.NoSuchPathError) as error:
             raise ConfigError(
                 f"git:{directory}: expected a clone or a bare repository, found {type(error).__name__}",
                 hint="name the directory that holds .git, or a bare repository",
+            ) from error
+        except configparser.Error as error:
+            raise ConfigError(
+                f"git:{directory}: expected a repository, found a damaged one: its file config cannot be read",
+                hint=f"git -C {directory} config --list  # tells the line; correct it, or name another clone",
             ) from error
         if kind != "sha1":
             raise ConfigError(f"git:{directory}: expected object format sha1, found {kind}, which is not supported")

@@ -155,7 +155,8 @@ class Fate:
     `merged_elsewhere` names the branch that it was merged into, where that is not the default branch and the
     change was not found there. `closed` tells that the forge says closed, and that it is not known whether it
     landed. `landed_as` is the commit by which the change is on the base branch now (the re-land, where there was one),
-    or was, for a reverted one. `as_of` is the oldest of the observations that this rests on.
+    or was, for a reverted one. `as_of` is when the forge last said so, else of when
+    the clone is.
     """
 
     ref: Ref

@@ -11,7 +11,7 @@ import pytest
 
 from patchkit.core.errors import BusyError, ConfigError, RefusedByMachineError, UnreachableError
 from patchkit.sources.clone import Clone, clone_path, fetch_clone, find_clone, iso
-from patchkit.upstream.history import read_history
+from patchkit.upstream.history import default_branches, read_history
 from tests.upstream.made_history import REPO, Made
 
 if TYPE_CHECKING:
@@ -202,6 +202,90 @@ def test_a_damaged_clone(made: Made, damage: str) -> None:
     assert caught.value.hint == f"git -C {made.path} fsck, or name another clone"
 
 
+@pytest.mark.parametrize(
+    "damage",
+    ["objects emptied", "packs truncated", "packs gone", "packed-refs rubbish", "ref rubbish", "shallow rubbish"],
+)
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_clone_whose_branch_cannot_be_read_is_damaged(made: Made, root: str, damage: str, cached: bool) -> None:
+    """It is not that it "knows no such branch": that would send the person looking for the branch."""
+    clone = fetch_clone(HOST, REPO, f"file://{made.path}", root)
+    clone.close()
+    spoil(clone.directory, damage)
+    given = {} if cached else {REPO: clone.directory}
+    with pytest.raises(UnreachableError, match=r"expected a readable history, found") as caught:
+        read_history(find_clone(HOST, REPO, given, root), repo=REPO)  # type: ignore[arg-type]
+    assert "a damaged or incomplete clone" in str(caught.value)
+    cure = f"rm -r {clone.directory}; patchkit status --fetch" if cached else f"git -C {clone.directory} fsck"
+    assert caught.value.hint.startswith(cure)
+    assert fetch_clone(HOST, REPO, f"file://{made.path}", root).branch("main") == made.head  # the cure is one
+
+
+def spoil(directory: str, damage: str) -> None:
+    def files(under: str, ending: str = "") -> list[str]:
+        found = [os.path.join(at, name) for at, _, names in os.walk(f"{directory}/{under}") for name in names]
+        return [path for path in found if path.endswith(ending)]
+
+    for path in files("objects"):
+        os.chmod(path, 0o644)
+    if damage == "objects emptied":
+        for path in files("objects"):
+            os.truncate(path, 0)
+    elif damage == "packs truncated":
+        for path in files("objects", ".pack"):
+            os.truncate(path, 40)
+    elif damage == "packs gone":
+        for path in files("objects/pack"):
+            os.unlink(path)
+    else:
+        name = {"packed-refs rubbish": "packed-refs", "ref rubbish": "refs/heads/main", "shallow rubbish": "shallow"}
+        with open(f"{directory}/{name[damage]}", "w") as handle:
+            handle.write("rubbish\n")
+
+
+def test_a_clone_whose_settings_cannot_be_read(made: Made) -> None:
+    (made.path / ".git/config").write_text("rubbish [\n")
+    with pytest.raises(ConfigError, match="its file config cannot be read"):
+        find_clone(HOST, REPO, {REPO: str(made.path)})
+
+
+def test_a_branch_that_is_not_there_is_no_damage(made: Made, tmp_path: Path) -> None:
+    assert made.clone.branch("gone") is None
+    made.git("init", "-q", "--bare", str(tmp_path / "empty"))
+    assert Clone(str(tmp_path / "empty")).branch("main") is None
+
+
+def test_the_default_branch(made: Made, root: str, tmp_path: Path) -> None:
+    """A clone says what its upstream's HEAD was; of a repository cloned from nowhere HEAD is somebody's work."""
+    made.git("checkout", "-q", "-b", "work")
+    assert default_branches(made.clone) == ("main", "master", "work")
+    made.git("checkout", "-q", "main")
+    made.git("branch", "-q", "-m", "main", "trunk")
+    assert default_branches(made.clone) == ("main", "master", "trunk")
+    bare = made.cloned(tmp_path / "bare.git")
+    assert (bare.default_branch(), default_branches(bare)) == ("trunk", ("trunk", "main", "master"))
+    made.git("clone", "-q", f"file://{made.path}", str(tmp_path / "ROCm/aiter"))
+    made.git("-C", str(tmp_path / "ROCm/aiter"), "checkout", "-q", "-b", "mine")
+    assert default_branches(Clone(str(tmp_path / "ROCm/aiter"))) == ("trunk", "main", "master")
+    fork = tmp_path / "fork"
+    made.git("clone", "-q", "-o", "rocm", f"file://{tmp_path}/ROCm/aiter", str(fork))
+    assert Clone(str(fork)).default_branch(REPO) == "mine"
+    history = read_history(bare, repo=REPO, branch=default_branches(bare)[0])
+    assert history is not None
+    assert (history.branch, history.base) == ("trunk", made.head)
+    made.git("-C", str(fork), "checkout", "-q", "--detach")
+    made.git("-C", str(fork), "remote", "remove", "rocm")
+    assert Clone(str(fork)).default_branch(REPO) is None
+    assert default_branches(Clone(str(fork))) == ("main", "master")
+
+
+def test_a_fetch_follows_a_renamed_default_branch(made: Made, root: str) -> None:
+    assert fetch_clone(HOST, REPO, f"file://{made.path}", root).default_branch(REPO) == "main"
+    made.git("branch", "-q", "-m", "main", "trunk")
+    again = fetch_clone(HOST, REPO, f"file://{made.path}", root)
+    assert (again.default_branch(REPO), again.branch("trunk"), again.branch("main")) == ("trunk", made.head, None)
+
+
 def test_patch_ids_are_git_s(made: Made) -> None:
     """Of a commit with one file it is what `git patch-id` itself says; turned round, the revert's."""
     sha, clone = made.head, made.clone
@@ -259,6 +343,34 @@ def test_which_clone_is_found(made: Made, root: str, tmp_path: Path) -> None:
     with pytest.raises(UnreachableError, match="found no repository") as caught:
         find_clone(HOST, REPO, {}, root)
     assert "patchkit status --fetch" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("urls", "others"),
+    [
+        ((), ""),
+        (("https://github.com/ROCm/aiter.git",), ""),
+        (("git@github.com:rocm/Aiter",), ""),
+        (("https://github.com/me/aiter", "ssh://git@github.com/ROCm/aiter/"), ""),
+        (("https://mirror.example/github/ROCm/aiter.git",), ""),
+        (("/srv/mirrors/aiter.git",), ""),
+        (("../aiter",), ""),
+        (("file:///srv/other.git",), ""),
+        (("https://github.com/vllm-project/vllm.git",), "vllm-project/vllm"),
+        (("git@github.com:me/aiter.git",), "me/aiter"),
+        (("github:me/aiter.git", "https://x.example/notROCm/aiter"), "me/aiter, notrocm/aiter"),
+    ],
+)
+def test_a_given_clone_of_another_repository_is_refused(made: Made, urls: tuple[str, ...], others: str) -> None:
+    for number, url in enumerate(urls):
+        made.git("remote", "add", f"r{number}", url)
+    if not others:
+        assert find_clone(HOST, REPO, {REPO: str(made.path)}) is not None
+        return
+    with pytest.raises(ConfigError) as caught:
+        find_clone(HOST, REPO, {REPO: str(made.path)})
+    assert caught.value.problems == (f"--clone {REPO}={made.path}: expected a clone of {REPO}, found one of {others}",)
+    assert f"remote add -f upstream https://{HOST}/{REPO}.git" in caught.value.hint
 
 
 def test_fetching_makes_a_treeless_clone_and_refreshes_it(made: Made, root: str) -> None:

@@ -107,6 +107,8 @@ def write_project(project: Path, root: Path, commit: str) -> None:
         removal: dict[str, Any] = {"when": "contained", "ref": upstream[0]} if upstream else {"when": "manual"}
         step = {"id": name, "patch": f"{name}.patch", "upstream": upstream, "reason": "-", "removal": removal}
         steps.append({**step, "type": "backport" if upstream else "local"})
+        if name == "abandoned":  # its own diff, which a full clone can be searched for
+            steps[-1]["type"] = "cherry-pick"
     (folder / "stack.yaml").write_text(json.dumps({"image": "demo", "version": 1, "steps": steps}))
     components = {"engine": {"repo": REPO, "commit": commit, "release": "1.0"}}
     image = {"name": "demo", "reference": "acme/engine:demo", "site": "site", "components": components}
