@@ -121,7 +121,7 @@ class Upstreams:
                 with working(f"fetching the history of {host}/{repo}"):
                     fetch_clone(host, repo).close()
         except (BusyError, UnreachableError, RefusedByMachineError) as error:  # an older clone is better than none
-            trouble = str(error)
+            trouble = _told(error)
         try:
             clone = find_clone(host, repo, self._wish.clones)
             if clone is None:
@@ -130,7 +130,7 @@ class Upstreams:
             with working(f"reading the history of {host}/{repo}"):
                 history = self._history(clone, host, repo, images)
         except (UnreachableError, RefusedByMachineError) as error:
-            return _Repository(trouble=str(error))
+            return _Repository(trouble=_told(error))
         if history is None:
             return _Repository(trouble=f"the clone of {repo} knows no branch {' or '.join(self._branches(host, repo))}")
         if self._wish.as_of is not None and not is_by(history.as_of, self._wish.as_of):
@@ -229,7 +229,7 @@ class Upstreams:
         try:
             return compare(self._forges, self._store, ref.host, ref.repo, a, b, offline=not asking)
         except PatchkitError as error:
-            self._silent[ref.host] = str(error)
+            self._silent[ref.host] = _told(error)
             return None
 
     def _revision(self, image: Image, host: str, repo: str) -> str | None:
@@ -286,6 +286,11 @@ class Upstreams:
         text += f"; of {never} of {len(known)} pull requests nothing is known" if never else ""
         troubles = [place.trouble for place in self._repositories.values() if place.trouble is not None]
         return "; ".join([text, *troubles, *self._silent.values(), *self._notes, *self._store.notes])
+
+
+def _told(error: PatchkitError) -> str:
+    """A failure that ends nothing, with its cure, as a part of a sentence."""
+    return f"{error} ({error.hint})" if error.hint else str(error)
 
 
 def _is_same(told: str | None, repo: str) -> bool:

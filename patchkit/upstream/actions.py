@@ -11,6 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from patchkit.upstream.facts import State
+from patchkit.upstream.landing import untried
 
 if TYPE_CHECKING:
     from patchkit.upstream.facts import Containment, Fate, Ref
@@ -152,7 +153,8 @@ def _by_state(known: Known, question: Question, in_image: bool | None) -> tuple[
             return Action.KEEP, f"{word}, not landed"
         case State.UNKNOWN:
             if fate.closed:
-                return Action.KEEP, "is closed; whether it landed is not known"
+                why = untried(fate.evidence)
+                return Action.KEEP, f"is closed; whether it landed is not known{f' ({why})' if why else ''}"
             return Action.KEEP, "is in an unknown state"
 
 
