@@ -70,16 +70,20 @@ def look(step: LockedStep, record: Record | None, site: Site, read_input: ReadIn
     return plan_line(step, site)
 
 
-def begin(step: LockedStep, site: Site) -> Record:
-    """The record of a step that is about to be carried out: enough to undo whatever it does."""
+def begin(step: LockedStep, site: Site, over: list[str]) -> Record:
+    """The record of a step that is about to be carried out: enough to undo whatever it does. `over` are the files
+    that are patched before it."""
     if step.kind == "pip":
-        return pips.begin(step, site)
-    return {"kind": step.kind, "action": step.action, "state": BEGUN}
+        return {**pips.begin(step, site), "over": over}
+    return {"kind": step.kind, "action": step.action, "state": BEGUN, "over": over}
 
 
 def merged(record: Record, old: Record | None) -> Record:
     """`record` of a step that the ledger had a record of before, so that a revert leads to what was first."""
-    return pips.merged(record, old) if record["kind"] == "pip" else record
+    if record["kind"] != "pip":
+        return record
+    over = record["over"] if old is None or old["state"] == THERE else old.get("over", [])
+    return {**pips.merged(record, old), "over": over}
 
 
 def settled(record: Record) -> Record:

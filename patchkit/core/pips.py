@@ -19,7 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 from patchkit.core import keeping, runs
 from patchkit.core.errors import ConfigError, RefusedByMachineError, UnreachableError
+from patchkit.core.holding import read_ledger
 from patchkit.core.packages import in_folder, installed, installer_of, interpreter, normal, path_of, pin, same_version
+from patchkit.core.transaction import read_pristine
+from patchkit.core.tree import REGULAR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -339,12 +342,19 @@ def _done(step: LockedStep, record: dict[str, Any], plan: Plan, after: dict[str,
 
 
 def _keep(site: Site, names: set[str]) -> None:
-    """Keep the installed packages of these names: pip is about to replace them."""
+    """Keep the installed packages of these names, without what patches made of their files: pip is about to
+    replace them."""
+    ledger = read_ledger(site)
+    pristine: dict[str, bytes | None] = {
+        keeping.place(f"{site.path}/{path}"): None if file.before is None else read_pristine(site, file.before)
+        for path, file in (ledger.files if ledger is not None else {}).items()
+        if file.before is None or file.before.kind == REGULAR
+    }
     for folder in path_of(interpreter(site), site):
         found = in_folder(folder)
         for name in names & found.keys():
             version, info = found[name]
-            keeping.keep(site.path, name, version, info)
+            keeping.keep(site.path, name, version, info, pristine)
         names = names - found.keys()
 
 

@@ -43,7 +43,7 @@ def revert(image: str, target: Target, *, force: bool = False, lock: Lock | None
         if drifted and not force:
             return _refused_revert(report, ledger, drifted)
         if ledger.effects:
-            from patchkit.core.segments import take_all_off
+            from patchkit.core.undoing import take_all_off
 
             return take_all_off(target, transaction, ledger, report, force=force)
         from patchkit.core.change import take_off
