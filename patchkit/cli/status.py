@@ -42,7 +42,7 @@ def run(args: Namespace) -> int:
             verdict=None,
             changes=step.changes,
             upstream=step.upstream,
-            detail=tuple(f"unresolved: {fact.what} is not known" for fact in step.unresolved),
+            detail=tuple(f"unresolved: {fact}" for fact in step.unresolved),
         )
         for step in lock.steps
     )

@@ -150,7 +150,7 @@ def test_an_index_that_is_down(machine: Machine, index: Index) -> None:
 def test_without_an_index_lock_says_what_is_missing(machine: Machine, index: Index) -> None:
     machine.bench.stack([pip_step("kern==3.0")])
     result = machine.bench.run("lock", "--image", "demo", "--from", str(machine.root))
-    assert "step kern stays unresolved: the hashes of kern==3.0 is not known" in result.out
+    assert "step kern stays unresolved: the hashes of kern==3.0 are not known" in result.out
 
 
 def test_vendored_wheels_are_all_that_is_needed(machine: Machine, index: Index, tmp_path: Path) -> None:
