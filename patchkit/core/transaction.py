@@ -274,12 +274,13 @@ class Transaction:
         for name in files.entries(self.site, _LINKS):
             if f"{_LINKS}/{name}" not in links:
                 files.remove(self.site, f"{_LINKS}/{name}")
-        files.remove_dir(self.site, _LINKS)  # where that leaves none
         packages = ledger.packages if ledger is not None else set()
         for name in files.entries(self.site, PACKAGES):
             if name not in packages:
                 files.remove(self.site, f"{PACKAGES}/{name}")
-        files.remove_dir(self.site, PACKAGES)
+        for directory in (_LINKS, PACKAGES):
+            if not files.entries(self.site, directory):  # who may not remove it is refused, full as it is, too
+                files.remove_dir(self.site, directory)
         for path in (LEDGER, _LOG, JOURNAL):
             files.remove(self.site, f"{path}.tmp")
 
