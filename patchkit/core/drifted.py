@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from patchkit.core.errors import DriftError
+from patchkit.core.operate import verdict_in_ledger
 from patchkit.core.values import replace
 from patchkit.core.verdicts import Outcome, Verdict
 
@@ -34,11 +35,11 @@ def drift_report(report: Report, ledger: Ledger, drifted: dict[str, str]) -> Rep
         f" patchkit revert --force --image {report.image}, then apply",
     )
     changed = {step_id for path in drifted for step_id in ledger.files[path].steps}
-    in_ledger = {step.id for step in ledger.steps}
+    held = {step.id: verdict_in_ledger(step) for step in ledger.steps}
     steps = tuple(
         replace(
             step,
-            verdict=Verdict.DRIFTED if step.id in changed else Verdict.APPLIED if step.id in in_ledger else None,
+            verdict=Verdict.DRIFTED if step.id in changed else held.get(step.id),
             detail=tuple(f"{p}: {why}" for p, why in sorted(drifted.items()) if step.id in ledger.files[p].steps),
         )
         for step in report.steps

@@ -25,6 +25,7 @@ from patchkit.core.render_diff import render_diff
 from patchkit.core.selection import FILE_KINDS, require_resolved, select
 from patchkit.core.tree import UnreadableError
 from patchkit.core.verdicts import GOOD, Outcome
+from patchkit.core.verifying import unseen_notes
 
 if TYPE_CHECKING:
     from patchkit.core.ledger import Ledger
@@ -64,6 +65,7 @@ def _status(request: Request, target: Target) -> Report:
         notes = (*notes, "an earlier run ended before its last step; patchkit apply goes on with it")
     if ledger.lock != lock.digest:
         notes = (*notes, f"applied is stack version {ledger.version}; patchkit apply brings version {lock.version}")
+    notes = (*notes, *unseen_notes(target, ledger))
     return replace(report, outcome=Outcome.REPORTED, stand_in=ledger.stand_in, notes=notes)
 
 

@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from patchkit.core.ledger import Ledger
+    from patchkit.core.ledger import Ledger, LedgerStep
     from patchkit.core.lockfile import Lock, LockedStep
     from patchkit.core.site import Site
 
@@ -104,10 +104,8 @@ def _of_stage(steps: tuple[LockedStep, ...], stage: str) -> bool:
 
 def _nothing_to_do(report: Report, ledger: Ledger | None, stage: str) -> Report:
     """The report of a run whose stage has no step."""
-    held = {step.id for step in ledger.steps} if ledger is not None else set()
-    steps = tuple(
-        replace(step, verdict=Verdict.APPLIED if step.id in held else Verdict.DEFERRED) for step in report.steps
-    )
+    held = {step.id: verdict_in_ledger(step) for step in ledger.steps} if ledger is not None else {}
+    steps = tuple(replace(step, verdict=held.get(step.id, Verdict.DEFERRED)) for step in report.steps)
     return replace(
         report, outcome=Outcome.UNCHANGED, steps=steps, notes=(*report.notes, f"no step is of stage {stage}")
     )
@@ -245,19 +243,17 @@ def _is_current(ledger: Ledger, request: Request, steps: tuple[LockedStep, ...],
 
 def unchanged(report: Report, ledger: Ledger) -> Report:
     """`report` for a target that is as its ledger says: each step's verdict is the ledger's."""
-    upstream = {step.id for step in ledger.steps if step.upstream}
-    applied = {step.id for step in ledger.steps}
-    steps = tuple(
-        replace(step, verdict=_verdict_in_ledger(step.id, applied, upstream), detail=()) for step in report.steps
-    )
+    held = {step.id: verdict_in_ledger(step) for step in ledger.steps}
+    steps = tuple(replace(step, verdict=held.get(step.id), detail=()) for step in report.steps)
     notes = (*report.notes, *standing_notes(ledger, report))
     return replace(report, outcome=Outcome.UNCHANGED, stand_in=ledger.stand_in, steps=steps, notes=notes)
 
 
-def _verdict_in_ledger(step_id: str, applied: set[str], upstream: set[str]) -> Verdict | None:
-    if step_id in upstream:
-        return Verdict.UPSTREAM
-    return Verdict.APPLIED if step_id in applied else None
+def verdict_in_ledger(step: LedgerStep) -> Verdict:
+    """What the ledger says of a step: one that was begun and not finished is not applied."""
+    if step.effect is not None and step.effect["state"] == "begun":
+        return Verdict.PARTIAL
+    return Verdict.UPSTREAM if step.upstream else Verdict.APPLIED
 
 
 def standing_notes(ledger: Ledger, report: Report) -> tuple[str, ...]:

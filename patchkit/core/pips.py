@@ -275,10 +275,14 @@ def _pip(step: LockedStep, python: str, site: Site, words: list[str]) -> runs.En
         told = _run_pip(python, site, [word if word != "--quiet" else "-vv" for word in words]).output
         what += "".join(f"\n    {line.strip()}" for line in told.splitlines() if _NETWORK.search(line))
     if _NETWORK.search(told):
-        raise UnreachableError(what, hint="check network, proxy and the index that pip is set to: pip config list")
+        hint = "check network, proxy and the index that pip is set to: pip config list"
+        raise UnreachableError(what, hint=hint, output=ended.output)
     if _NO_WHEEL.search(ended.output):
-        raise RefusedByMachineError(what, hint=_NOT_CARRIED_HINT if "--no-index" in words else _NO_WHEEL_HINT)
-    raise RefusedByMachineError(what, hint="see pip's words above; nothing that the step does not name was changed")
+        hint = _NOT_CARRIED_HINT if "--no-index" in words else _NO_WHEEL_HINT
+    else:
+        hint = "see pip's words above; " if ended.last_lines else ""
+        hint += "nothing that the step does not name was changed"
+    raise RefusedByMachineError(what, hint=hint, output=ended.output)
 
 
 def _run_pip(python: str, site: Site, words: list[str]) -> runs.Ended:
@@ -320,6 +324,7 @@ def perform(
         raise RefusedByMachineError(
             f"step {step.id} (pip): pip ended with 0, but {', '.join(wrong)} is not on the path of {python}",
             hint="see where pip installs to: pip config list",
+            output=output,
         )
     moved = [_move(name, before.get(name), after[name]) for name in after if before.get(name) != after[name]]
     record = {**record, "state": "done", "packages": _done(step, record, plan, after)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from patchkit.core.values import Value
+from patchkit.core.values import Value, replace
 from patchkit.core.verdicts import Outcome, Verdict
 
 TYPE_CHECKING = False
@@ -98,11 +98,17 @@ def errors_json(error: PatchkitError | None) -> list[dict[str, str]]:
     """An error as the contract's list, one entry a problem."""
     if error is None:
         return []
-    return [{"code": error.code, "message": problem, "hint": error.hint} for problem in error.problems]
+    about = len(error.problems) - len(error.also)
+    return [
+        {"code": error.code, "message": problem, "hint": error.hint if at < about else ""}
+        for at, problem in enumerate(error.problems)
+    ]
 
 
 def failure_json(command: str, error: PatchkitError) -> dict[str, Any]:
-    """The JSON object of a run that failed before it had a report."""
+    """The JSON object of a run that failed, as far as it came."""
+    if error.report is not None:
+        return to_json(replace(error.report, error=error))
     return {
         "command": command,
         "image": None,

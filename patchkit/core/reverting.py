@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from patchkit.core.drifted import drift_report
 from patchkit.core.errors import DriftError, IdentityError
 from patchkit.core.holding import locked, read_ledger
-from patchkit.core.operate import Target, base_report, drift, taken_off
+from patchkit.core.operate import Target, base_report, drift, taken_off, verdict_in_ledger
 from patchkit.core.report import Report, StepReport
 from patchkit.core.site import machine_says
 from patchkit.core.transaction import Transaction
 from patchkit.core.values import replace
-from patchkit.core.verdicts import Outcome, Verdict
+from patchkit.core.verdicts import Outcome
 
 if TYPE_CHECKING:
     from patchkit.core.ledger import Ledger
@@ -60,7 +60,9 @@ def _refused_revert(report: Report, ledger: Ledger, drifted: dict[str, str]) -> 
 
 
 def _ledger_report(command: str, target: Target, ledger: Ledger, repaired: str | None) -> Report:
-    steps = tuple(StepReport(id=step.id, verdict=Verdict.APPLIED, changes=step.changes) for step in ledger.steps)
+    steps = tuple(
+        StepReport(id=step.id, verdict=verdict_in_ledger(step), changes=step.changes) for step in ledger.steps
+    )
     return Report(
         command=command,
         image=ledger.image,

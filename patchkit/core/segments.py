@@ -12,11 +12,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from patchkit.core import effects, files, undoing
+from patchkit.core import effects, failed, files, undoing
 from patchkit.core.change import Held, Prepared, log_text, prepare, take_off
 from patchkit.core.errors import DriftError, PatchkitError, RefusedByMachineError
 from patchkit.core.ledger import Ledger, LedgerStep
-from patchkit.core.operate import Request, Target, drift, is_active, is_taken
+from patchkit.core.operate import Request, Target, drift, is_active, is_taken, verdict_in_ledger
 from patchkit.core.plan import PlannedStep
 from patchkit.core.selection import FILE_KINDS
 from patchkit.core.tree import UnreadableError
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from patchkit.core.transaction import Transaction
 
 _LOG_LIMIT = 1 << 14
+_BEGUN = "an earlier run has begun it and not finished it"
 
 
 def all_done(steps: tuple[LockedStep, ...], target: Target, ledger: Ledger, stage: str | None) -> bool:
@@ -76,13 +77,25 @@ class _Run:
         self.dropped = [step_id for step_id in self.records if step_id not in {step.id for step in steps}]
         self.begun: dict[str, effects.Record] = {}  # what this run did, to be undone where it fails
         self.lines: dict[str, str] = {}
+        self.printed: list[str] = []  # what its commands printed, each after a line that says which
+        self.undone: dict[str, str | None] = {}  # after a roll-back: each step, and why it is still there
+        self.made: Report | None = None  # what was judged last
         self.notes: list[str] = []
         self.start = _start(self.site, steps, ledger)
         self.pristine = {} if ledger is None else undoing.pristine(self.site, ledger, ledger.files)
 
     def go(self) -> Report:
+        """Carry it out. Every PatchkitError that it raises says how far it came, and where the output is kept."""
+        try:
+            return self._go()
+        except PatchkitError as error:
+            failed.tell(error, self.printed)
+            error.report = failed.report(self.made or self.report, self.first, self.undone)
+            raise
+
+    def _go(self) -> Report:
         pending = self._pending(-1)
-        effects.require_needs([self.steps[i] for i in self.active if not self._is_done(i)])
+        effects.require_needs([self.steps[i] for i in self.active if not self._is_done(i)], self.request.stage)
         if self.request.dry_run:
             return self._planned()
         made = None if self.dropped else self._prepare(pending)
@@ -97,7 +110,7 @@ class _Run:
         except (PatchkitError, OSError, UnreadableError) as error:
             if self.now is self.first:
                 raise
-            raise self._rolled_back(error) from error
+            raise self._rolled_back(error) from error.__cause__
 
     def _look(self, step: LockedStep) -> str:
         return effects.look(step, _record(self.records, step.id), self.site, self.request.read_input)
@@ -151,6 +164,7 @@ class _Run:
         done = effects.perform(step, held.effect, self.site, self.request.read_input)
         self.records[step.id] = replace(held, effect=done.record)
         self.lines[step.id] = done.line
+        self.printed += [f"{step.id}: {done.line}\n{done.output}"] if done.output else []
         assert self.now is not None
         self._put(replace(self.now, steps=_with(self.now.steps, self.records)), f"{step.id}: {done.line}", done.output)
         changed = drift(self.target, self.now)
@@ -188,7 +202,9 @@ class _Run:
             complete=pending is None,
         )
         report = replace(self.report, notes=(*self.report.notes, *self.notes))
-        return prepare(self.request, self.target, self.steps[:pending], report, held)
+        made = prepare(self.request, self.target, self.steps[:pending], report, held)
+        self.made = made.report
+        return made
 
     def _judged(self) -> dict[str, PlannedStep]:
         """The steps that do more than change files, as they stand."""
@@ -207,6 +223,8 @@ class _Run:
                 verdict, detail = Verdict.UPSTREAM, ("what it is for is there already",)
             elif step.id not in known:
                 continue
+            elif i not in self.active and verdict_in_ledger(known[step.id]) is Verdict.PARTIAL:
+                verdict, detail = Verdict.DEFERRED, (_BEGUN, f"waits for stage {step.stage}")
             found[step.id] = PlannedStep(step=step, verdict=verdict, detail=detail)
         return found
 
@@ -267,9 +285,10 @@ class _Run:
             said = [f"{self.site.path}: not rolled back: {second}"]
         if first is not None and self.dropped:
             said.append(f"not put back: what was undone at the start of this run: {', '.join(self.dropped)}")
-        if isinstance(error, PatchkitError):
-            return type(error)(*error.problems, *said, hint=error.hint)
-        return RefusedByMachineError(f"{self.site.path}: {error}", *said)
+        if not isinstance(error, PatchkitError):
+            error = RefusedByMachineError(f"{self.site.path}: {error}")
+        error.add(*said)
+        return error
 
     def _roll_back(self) -> list[str]:
         assert self.now is not None
@@ -292,6 +311,7 @@ class _Run:
         left: list[LedgerStep] = []
         for step, why in undone.steps:
             record = self.begun[step.id]
+            self.undone[step.id] = why
             said.append(why or f"rolled back: step {step.id} ({record['kind']})")
             if why is not None and effects.irreversible(step.id, record) is None:
                 left.insert(0, step)
@@ -356,13 +376,16 @@ def _start(site: Site, steps: tuple[LockedStep, ...], ledger: Ledger | None) -> 
     return found
 
 
-def broken_effects(target: Target, ledger: Ledger) -> list[str]:
-    """What steps that do more than change files have left and is there no more: for `verify`."""
-    found = []
+def broken_effects(target: Target, ledger: Ledger) -> dict[str, str]:
+    """The finished steps that do more than change files whose effect is there no more, with what is: for `verify`."""
+    found = {}
     for step_id, step in ledger.effects.items():
         assert step.effect is not None
+        if step.effect["state"] == effects.BEGUN:
+            continue
         why = effects.problem(step_id, step.effect, target.site)
-        found += [why] if why is not None else []
+        if why is not None:
+            found[step_id] = why
     return found
 
 
@@ -375,11 +398,16 @@ def judged(lock_steps: tuple[LockedStep, ...], target: Target, ledger: Ledger | 
             continue
         if not target.is_machine:
             if step.id in records:
-                found[step.id] = PlannedStep(step=step, verdict=Verdict.APPLIED)
+                verdict = verdict_in_ledger(records[step.id])
+                detail = (_BEGUN,) if verdict is Verdict.PARTIAL else ()
+                found[step.id] = PlannedStep(step=step, verdict=verdict, detail=detail)
         elif effects.is_done(step, _record(records, step.id), target.site):
             held = step.id in records and not records[step.id].upstream
             found[step.id] = PlannedStep(step=step, verdict=Verdict.APPLIED if held else Verdict.UPSTREAM)
         else:
-            detail = (effects.plan_line(step, target.site),)
-            found[step.id] = PlannedStep(step=step, verdict=Verdict.APPLIES, detail=detail)
+            lacks = effects.lacking(step)
+            detail = (effects.plan_line(step, target.site), *((f"cannot run here: needs {lacks}",) if lacks else ()))
+            begun = step.id in records and verdict_in_ledger(records[step.id]) is Verdict.PARTIAL
+            verdict = Verdict.PARTIAL if begun else Verdict.APPLIES
+            found[step.id] = PlannedStep(step=step, verdict=verdict, detail=(*((_BEGUN,) if begun else ()), *detail))
     return found

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from patchkit.core import effects, files
+from patchkit.core import effects, failed, files
 from patchkit.core.change import take_off
 from patchkit.core.errors import RefusedByMachineError
 from patchkit.core.layout import Operation
@@ -106,20 +106,24 @@ def take_all_off(target: Target, transaction: Transaction, ledger: Ledger, repor
         hint = f"put the files back and leave what it did: patchkit revert --force --image {ledger.image}"
         if not target.is_machine:
             hint = f"revert inside the container while it runs; or {hint}"
-        raise RefusedByMachineError(*problems, hint=hint)
+        refused = RefusedByMachineError(*problems, hint=hint)
+        refused.report = report
+        raise refused
     tasks = [(step, step.effect) for step in ledger.effects.values() if step.effect is not None]
     resting = at_rest(ledger, (record for _, record in tasks))
     bare = replace(ledger, steps=tuple(step for step, _ in tasks), files=resting, complete=False)
     take_off(target, transaction, ledger, bare)
     bare = replace(bare, dirs_created=(), dirs_removed=())
-    said: list[str] = []
+    undone: dict[str, str | None] = {}
     if target.is_machine:
-        undone = undo_steps(target.site, transaction, bare, tasks)
-        bare = undone.ledger
-        said = [why for _, why in reversed(undone.steps) if why is not None]
+        made = undo_steps(target.site, transaction, bare, tasks)
+        bare, undone = made.ledger, {step.id: why for step, why in reversed(made.steps)}
+    said = [why for why in undone.values() if why is not None]
     if said and not force:
         hint = f"run it again; or leave what it did: patchkit revert --force --image {ledger.image}"
-        raise RefusedByMachineError("the files are put back, but not all is undone", *said, hint=hint)
+        refused = RefusedByMachineError("the files are put back, but not all is undone", *said, hint=hint)
+        refused.report = failed.report(taken_off(report), None, undone)
+        raise refused
     transaction.commit([], bare, None, "")
     return taken_off(replace(report, notes=(*report.notes, *(said or problems))))
 

@@ -185,13 +185,16 @@ def test_a_failure_after_it_takes_it_back(machine: Machine) -> None:
     machine.stack(machine.first(), pip_step("kern==2.0"), bad)
     result = machine.run("apply")
     assert result.code == 8
+    (log,) = machine.bench.project.parent.glob("patchkit-*.log")
     assert result.err == (
         "error: step bad (run): `false` failed: exit status 1\n"
         "error: rolled back: every file of the stack is as it was before this run\n"
         "error: step bad (run): what its command did is not undone: the step names no `revert`\n"
         "error: rolled back: step kern (pip)\n"
-        "hint: see its output above; correct the step or the machine, then run the same command again\n"
+        f"error: what the commands printed is kept in {log}\n"
+        "hint: correct the step or the machine, then run the same command again\n"
     )
+    assert "kern: installed kern 1.0 -> 2.0\n" in log.read_text()
     assert machine.version("kern") == "1.0"
     assert not (machine.site / ".patchkit").exists()
 
