@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from patchkit.model.shellscript import Command, Condition, Script
 
 Kind: TypeAlias = Literal["unknown", "action", "check", "applied", "marker", "neutral"]
-Verdict: TypeAlias = Literal["runs", "second", "never", "unknown"]
+Verdict: TypeAlias = Literal["runs", "second", "never", "unknown", "later"]
 
 _ORDER: tuple[Kind, ...] = ("unknown", "action", "check", "applied", "marker", "neutral")
 _QUIET_NAMES = (
@@ -42,6 +42,8 @@ def gate(command: Command, script: Script, site: SiteView, home: str) -> Gate:
     for condition in command.conditions:
         if condition.held is False or condition.relation == "uncalled":
             return Gate("never", condition)
+        if condition.relation == "trap":
+            return Gate("later", condition)
         if condition.relation in ("loop", "case"):
             return Gate("unknown", condition)
         kind, negated = _kind(condition, script, site, home)

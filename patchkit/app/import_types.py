@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+
+
+def places(lines: Iterable[int]) -> str:
+    """Lines of a script as messages name them: `line 9`, `lines 9, 10`."""
+    found = tuple(dict.fromkeys(lines))
+    return f"line{'' if len(found) == 1 else 's'} {', '.join(map(str, found))}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Relation: TypeAlias = Literal["then", "else", "and", "or", "loop", "case", "uncalled"]
+Relation: TypeAlias = Literal["then", "else", "and", "or", "loop", "case", "uncalled", "trap"]
 
 #: Programs that run another one, and which of their options take a value.
 _WRAPPERS: Mapping[str, str] = {
@@ -70,7 +70,7 @@ class Redirect:
 class Condition:
     """What must hold for a command to run: `commands` succeed (or fail, for `else` and `or`).
 
-    `held` is what the script's own constants say: True, False, or None where they do not decide.
+    A command under `trap` runs at the end, or at a signal. `held` is what the script's own constants say: True, False, or None where they do not decide.
     """
 
     line: int

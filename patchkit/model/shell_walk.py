@@ -16,7 +16,7 @@ from patchkit.model.shell_effects import NOTHING, joined
 from patchkit.model.shell_heredocs import ShellSyntaxError
 from patchkit.model.shell_record import Recorder, Result, shown
 from patchkit.model.shell_syntax import Node, named, parse, source
-from patchkit.model.shell_types import Command, Content, Relation, Remark, Word
+from patchkit.model.shell_types import Command, Condition, Content, Relation, Remark, Word
 from patchkit.model.shell_words import Unknown, expand, single
 
 _NO_STATEMENTS = ("comment", "word", "file_descriptor")
@@ -68,6 +68,34 @@ class Walker(Recorder):
         if node.type not in _NO_STATEMENTS:
             return self.statements(named(node))
         return Result()
+
+    def run_redirected_statement(self, node: Node) -> Result:
+        """A redirection that stands alone, as in `> FILE`, is a command without words."""
+        if node.child_by_field_name("body") is not None:
+            return super().run_redirected_statement(node)
+        made, stdin, writes = self.redirections(list(node.children_by_field_name("redirect")))
+        self.record(node, (), made, (), stdin)
+        return Result(self.written(writes, NOTHING), True)
+
+    def carry_out(self, command: Command, writes: list[tuple[str, bool]]) -> Result:
+        """What a command does; the text of a `trap` is walked, for a time that nobody knows."""
+        result = super().carry_out(command, writes)
+        if command.program == "trap" and not result.out.text:
+            self.trap(command)
+        return result
+
+    def trap(self, command: Command) -> None:
+        words = [word for word in command.argv[1:] if word.text != "--"]
+        text = words[0].text if len(words) > 1 else None
+        if not text or text.startswith("-") or "trap" in (condition.relation for condition in self.conditions):
+            return
+        condition = Condition(line=command.line, relation="trap", raw=command.raw.split("\n", 1)[0])
+        files, calls = self.state.files, list(self.calls)
+        self.conditions.append(condition)
+        with self.apart():
+            self.text(text + "\n", command.line - 1)
+        self.conditions.pop()
+        self.state.files, self.calls = files, calls
 
     def run_list(self, node: Node) -> Result:
         """`A && B`, `A || B`: on the good path B of `&&` runs, B of `||` does not."""

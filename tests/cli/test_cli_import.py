@@ -123,7 +123,7 @@ def test_embedded_bytes_survive(legacy: Workbench) -> None:
     legacy.run("import", str(SCRIPT), "--image", "demo")
     folder = legacy.project / "patches/demo"
     first = (folder / "0001-mla-small-heads.patch").read_bytes()
-    assert first.startswith(b"Description: imported from apply_patches.sh, line 103, 139\n")
+    assert first.startswith(b"Description: imported from apply_patches.sh, lines 103, 139\n")
     script_bytes = SCRIPT.read_bytes()
     assert first[first.index(b"diff --git") :] in script_bytes
     assert b"\n\n" in first[first.index(b"@@") :], "blank context lines stay as stripped as they were"
