@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from patchkit.app.import_python import Replacement
-    from patchkit.app.import_types import SiteView
+    from patchkit.app.import_types import Known, SiteView
     from patchkit.model.shell_fetch import Fetch
     from patchkit.model.shellscript import Command, Disk
 
@@ -76,6 +76,7 @@ _WRITING = {
     "awk": re.compile(r"print[^\n;}]*>|system\s*\("),
 }
 _XARGS = ("nIPdLaEs", ("max-args", "replace", "max-procs", "delimiter", "max-lines", "arg-file", "max-chars"))
+_RUNNERS = ("env", "command", "time", "find")
 _SHELLS = ("bash", "sh", "dash", "ksh", "zsh")
 _MOVING = re.compile(r"/(?:main|master|HEAD|latest|nightly|develop)(?:/|$)|/pull/\d+|refs/heads|/releases/latest/")
 _RAW = re.compile(r"https://raw\.githubusercontent\.com/[^/]+/[^/]+/([^/]+)/")
@@ -85,7 +86,7 @@ _BOOKS = "what was changed stands in the ledger: no step needs git's own records
 _MARKERS = "markers and counts decide nothing: a step is judged from the bytes, `patchkit verify` compares files whole"
 
 
-def translate(command: Command, site: SiteView, disk: Disk | None, sums: dict[str, str]) -> Made:
+def translate(command: Command, site: SiteView, disk: Disk | None, known: Known) -> Made:
     """Make steps, findings and notes of one command; empty for one that changes nothing.
 
     Files that its words name, and that no step of it changes, are named by `import_lasting`.
@@ -107,7 +108,7 @@ def translate(command: Command, site: SiteView, disk: Disk | None, sums: dict[st
         made.findings += found.findings
         made.dropped += found.dropped
     else:
-        _other(command, program or "", site, made, sums)
+        _other(command, program or "", site, made, known)
     return made
 
 
@@ -115,12 +116,12 @@ def _shown(command: Command) -> str:
     return command.raw.split("\n", 1)[0]
 
 
-def _other(command: Command, program: str, site: SiteView, made: Made, sums: dict[str, str]) -> None:
+def _other(command: Command, program: str, site: SiteView, made: Made, known: Known) -> None:
     """Everything but pip, Python and the patching tools."""
     if program in ("curl", "wget"):
-        _fetch(command, site, made, sums)
+        _fetch(command, site, made, known)
     elif program in ("cp", "mv", "install"):
-        _placed(command, site, made, sums)
+        _placed(command, site, made, known)
     elif program in _SHELLS or program in ("source", ".", "eval"):
         _inner(command, program, made)
     elif program in _EDITORS:
@@ -164,7 +165,7 @@ _ACTING: Mapping[str, Callable[[Command, Made], None]] = {"git": _git, "trap": _
 
 
 def _is_reading(program: str) -> bool:
-    return program in HARMLESS and program not in shell_targets.NAMING
+    return program in HARMLESS and program not in shell_targets.NAMING and program not in _RUNNERS
 
 
 def _edited(command: Command, program: str, made: Made) -> None:
@@ -190,7 +191,7 @@ def _pip(command: Command, found: tuple[str, int], made: Made) -> None:
         made.problem(command, "packages", f"`{_shown(command)}`: a stack has no step for it", fix=_BY_HAND)
 
 
-def _placed(command: Command, site: SiteView, made: Made, sums: dict[str, str]) -> None:
+def _placed(command: Command, site: SiteView, made: Made, known: Known) -> None:
     """What was fetched and is then put into the site becomes a `file` step."""
     moved = shell_targets.move(command)
     target = None if moved is None or moved.target.text is None else command.path(moved.target.text)
@@ -201,8 +202,8 @@ def _placed(command: Command, site: SiteView, made: Made, sums: dict[str, str]) 
         source = None if word.text is None else command.path(word.text)
         content = None if source is None else command.files.get(source)
         if source is not None and content is not None and content.text is None and content.url is not None:
-            name = posixpath.basename(source) if moved.into or not place.below else ""
-            _file(command, posixpath.join(place.below, name) if name else place.below, content, made, sums, source)
+            name = posixpath.basename(source) if moved.into or not place.below or target in known.folders else ""
+            _file(command, posixpath.join(place.below, name) if name else place.below, content, made, known, source)
 
 
 def _cleaned(command: Command, site: SiteView, made: Made) -> None:
@@ -236,7 +237,7 @@ def _inner(command: Command, program: str, made: Made) -> None:
         made.problem(command, "script", f"`{_shown(command)}` runs a script: {command.stdin.why}", fix=_BY_HAND)
 
 
-def _fetch(command: Command, site: SiteView, made: Made, sums: dict[str, str]) -> None:
+def _fetch(command: Command, site: SiteView, made: Made, known: Known) -> None:
     found = shell_fetch.fetch(command)
     if found is None or found.url is None:
         return
@@ -248,7 +249,7 @@ def _fetch(command: Command, site: SiteView, made: Made, sums: dict[str, str]) -
     target = command.path(output.text)
     path = site.relative(target)
     if path is not None and target is not None:
-        _file(command, path, _content(command, found), made, sums, target)
+        _file(command, path, _content(command, found), made, known, target)
 
 
 def _content(command: Command, found: Fetch) -> Content:
@@ -256,7 +257,7 @@ def _content(command: Command, found: Fetch) -> Content:
     return Content(text=None, url=url or "", line=command.line)
 
 
-def _file(command: Command, path: str, content: Content, made: Made, sums: dict[str, str], fetched: str) -> None:
+def _file(command: Command, path: str, content: Content, made: Made, known: Known, fetched: str) -> None:
     """A `file` step: an address that moves, and a checksum that nobody gives, stay null."""
     url: str | None = content.url or None
     name = url or "the address"
@@ -270,7 +271,7 @@ def _file(command: Command, path: str, content: Content, made: Made, sums: dict[
         made.drop(command, f"the address {name}", "what it answers changes: the step waits for one that does not")
         url = None
     lines = tuple(sorted({line for line in (content.line, command.line) if line}))
-    body = {"file": {"path": path, "url": url, "sha256": sums.get(fetched)}}
+    body = {"file": {"path": path, "url": url, "sha256": known.sums.get(fetched)}}
     hint = stem(posixpath.basename(path))
     made.drafts.append(Draft(lines=lines, body=body, hint=hint, paths=(path,), what=_shown(command)))
 

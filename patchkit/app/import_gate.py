@@ -62,7 +62,7 @@ def _kind(condition: Condition, script: Script, site: SiteView, home: str) -> tu
     negated = condition.raw.lstrip().startswith("!")
     kinds: set[Kind] = set()
     for command in condition.commands:
-        if not command.words or command.program in script.functions:
+        if not command.words or script.calls_function(command):
             continue
         if any("$?" in word.raw for word in command.words):
             kinds.add("action")

@@ -43,7 +43,7 @@ def name(at: int, story: Story, site: SiteView, made: Made) -> None:
     """Add to `made` what command number `at` leaves behind, unless a step of `made` does it."""
     command = story.commands[at]
     found: dict[tuple[str, str, str], list[str]] = {}
-    for target in shell_targets.targets(command):
+    for target in story.targets(command):
         if target.word.text is None and not target.word.why.startswith(_NO_MATCH):
             _unknown(command, target, made)
         elif not (command.program in _FETCHERS and target.how == "writes" and not target.notes):
@@ -53,7 +53,7 @@ def name(at: int, story: Story, site: SiteView, made: Made) -> None:
     for (code, how, fix), places in found.items():
         more = f" and {len(places) - _MANY} more" if len(places) > _MANY else ""
         made.problem(command, code, f"`{_shown(command)}` {how} {', '.join(places[:_MANY])}{more}", fix=fix)
-    if command.program in _FETCHERS:
+    if command.program in _FETCHERS and not story.script.calls_function(command):
         _fetched(at, story, site, made)
 
 
@@ -218,7 +218,7 @@ def _goes_on(taker: int, story: Story, site: SiteView) -> bool:
     if made.drafts or made.findings:
         return True
     command = story.commands[taker]
-    for target in shell_targets.targets(command):
+    for target in story.targets(command):
         for path in story.paths(command, target) if target.how == "writes" else ():
             if story.is_used(path, taker) or site.place(path) is not None or not _is_quiet(taker, story, path, target):
                 return True

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 from patchkit.app import import_commands, import_lasting, import_stack
 from patchkit.app.import_gate import gate
 from patchkit.app.import_patches import Made, stem
-from patchkit.app.import_story import Story
-from patchkit.app.import_types import Draft, Dropped, Finding, SiteView, places
+from patchkit.app.import_story import Story, dead
+from patchkit.app.import_types import Draft, Dropped, Finding, Known, SiteView, places
 from patchkit.core.diffs import DiffError, parse
 from patchkit.core.errors import ConfigError
-from patchkit.model import rules, shellscript
+from patchkit.model import rules, shell_targets, shellscript
 from patchkit.model.load import COMMON, display, load_image, load_stack
 from patchkit.model.shellscript import readable
 
@@ -127,13 +127,13 @@ class _Translation:
         self.drafts: dict[tuple[object, ...], Draft] = {}
         self.findings: dict[tuple[int, str], Finding] = {}
         self.dropped: dict[tuple[int, str], Dropped] = {}
-        self.sums: dict[str, str] = {}
 
     def run(self) -> None:
-        for command in self.script.commands:
-            self.sums |= import_commands.checksums(command)
         commands = self.script.commands
-        story = Story(commands, [self.translated(command) for command in commands])
+        sums = {path: found for command in commands for path, found in import_commands.checksums(command).items()}
+        folders = {path for command in commands if not dead(command) for path in shell_targets.folders(command)}
+        known = Known(sums=sums, folders=frozenset(folders))
+        story = Story(self.script, [self.translated(command, known) for command in commands], known.folders)
         for at, (command, made) in enumerate(zip(commands, story.made, strict=True)):
             import_lasting.name(at, story, self.site, made)
             if made.drafts or made.findings or made.dropped:
@@ -143,11 +143,11 @@ class _Translation:
                 shown = remark.text.split("\n", 1)[0]
                 self.drop(remark.line, f"the early end `{shown}`", "a stack is applied whole, or not at all")
 
-    def translated(self, command: Command) -> Made:
+    def translated(self, command: Command, known: Known) -> Made:
         """What one command gives; the call of a function gives what its commands do."""
-        if command.program is not None and command.program in self.script.functions:
+        if self.script.calls_function(command):
             return Made()
-        return import_commands.translate(command, self.site, self.disk, self.sums)
+        return import_commands.translate(command, self.site, self.disk, known)
 
     def drop(self, line: int, what: str, why: str) -> None:
         what, why = readable(what), readable(why)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from patchkit.app.import_patches import Made
     from patchkit.app.import_types import Draft
     from patchkit.model.shell_targets import Target
-    from patchkit.model.shellscript import Command, Content
+    from patchkit.model.shellscript import Command, Content, Script
 
 _ROOTS = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - names to compare with, nothing is made there
 _MADE = re.compile(r"/tmp/mktemp\.\d+(?:/|$)")  # noqa: S108 - how shell_effects calls what mktemp makes
@@ -48,12 +48,12 @@ _PYTHON = re.compile(r"python[0-9.]*|pypy3?")
 class Story:
     """The commands of a script, and what each of them was translated into."""
 
-    def __init__(self, commands: Sequence[Command], made: Sequence[Made]) -> None:
-        self.commands, self.made = commands, made
+    def __init__(self, script: Script, made: Sequence[Made], folders: frozenset[str]) -> None:
+        self.script, self.made, self.folders = script, made, folders
+        self.commands = commands = script.commands
         self.reads: dict[str, list[int]] = defaultdict(list)
         self.removed: dict[str, list[int]] = defaultdict(list)
         self.written: set[str] = set()
-        self.folders: set[str] = set()
         self.readers: list[int] = []
         for at, command in enumerate(commands):
             if not dead(command):
@@ -62,21 +62,20 @@ class Story:
 
     def note(self, at: int, command: Command) -> None:
         """Take down which files a command names."""
-        self.folders.update(shell_targets.folders(command))
-        targets = shell_targets.targets(command)
+        targets = self.targets(command)
         for target in targets:
             later = any(condition.relation == "trap" for condition in command.conditions)
             for path in self.paths(command, target):
                 if target.how == "removes":
                     self.removed[path].append(len(self.commands) if later else at)
-                else:
+                elif target.how == "writes":
                     self.written.add(path)
         if command.stdin is not None:
             self.readers.append(at)
-        if command.program in _BLIND:
+        if command.program in _BLIND or self.script.calls_function(command):
             return
-        written = {id(target.word) for target in targets if target.how == "writes"}
-        named = [word for word in command.argv[1:] if id(word) not in written]
+        written = {target.word for target in targets if target.how == "writes"}
+        named = [word for word in command.argv[1:] if word not in written]
         named += [redirect.target for redirect in command.redirects if redirect.operator == "<"]
         for word in named:
             text = re.sub(r"^--?[\w-]+=|^@", "", word.text or "")
@@ -84,13 +83,21 @@ class Story:
             if read is not None and (not self.reads[read] or self.reads[read][-1] != at):
                 self.reads[read].append(at)
 
+    def targets(self, command: Command) -> tuple[Target, ...]:
+        """What a command names to be changed; a function's words are for its own commands to name."""
+        found = shell_targets.targets(command)
+        if not self.script.calls_function(command):
+            return found
+        redirected = {redirect.target for redirect in command.redirects}
+        return tuple(target for target in found if target.word in redirected)
+
     def paths(self, command: Command, target: Target) -> list[str]:
         """The absolute paths that a target means: with the names of what is put there, where it is a folder."""
         path = None if target.word.text is None else command.path(target.word.text)
         if path is None:
             return []
         moved = shell_targets.move(command)
-        if moved is None or target.word is not moved.target or not (target.into or path in self.folders):
+        if moved is None or target.word != moved.target or not (target.into or path in self.folders):
             return [path]
         names = [posixpath.basename(word.text or "") for word in moved.sources]
         return [posixpath.join(path, name) if name not in ("", ".", "..", "*") else path for name in names]
@@ -130,14 +137,14 @@ class Story:
                 content = command.files.get(each)
                 if content is not None and not self.ends(command) and self.is_part(content):
                     return True
-                copies = {new for target in shell_targets.targets(command) for new in self.paths(command, target)}
+                copies = {new for target in self.targets(command) for new in self.paths(command, target)}
                 waiting += [(new, later) for new in copies - seen]
                 seen |= copies
         return False
 
     def ends(self, command: Command) -> bool:
         """Whether what a command reads goes to a file that it names."""
-        return any(target.how == "writes" and not target.notes for target in shell_targets.targets(command))
+        return any(target.how == "writes" and not target.notes for target in self.targets(command))
 
     def is_part(self, content: Content) -> bool:
         """Whether a content is part of what a step is made of."""
@@ -159,11 +166,13 @@ class Story:
 
     def translated(self) -> Iterator[Command]:
         """The commands that steps were made of."""
-        return (command for command, made in zip(self.commands, self.made, strict=True) if made.drafts)
+        pairs = zip(self.commands, self.made, strict=True)
+        return (command for command, made in pairs if made.drafts and not dead(command))
 
     def drafts(self) -> Iterable[Draft]:
         """The steps of all commands."""
-        return (draft for made in self.made for draft in made.drafts)
+        pairs = zip(self.commands, self.made, strict=True)
+        return (draft for command, made in pairs if not dead(command) for draft in made.drafts)
 
 
 def dead(command: Command) -> bool:

@@ -62,6 +62,14 @@ class Dropped:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What the whole script says for each of its commands: the sha256 that it demands by path, the folders it makes."""
+
+    sums: Mapping[str, str]
+    folders: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """An absolute directory seen from the site: `below` is the way from the site to it, `above` the number of
     leading parts of a name that lead from it into the site."""

@@ -139,7 +139,7 @@ def _redirected(command: Command) -> Iterator[Target]:
         text = redirect.target.text
         duplicates = text is None or text.isdigit() or text in ("-", "")
         if redirect.writes or (redirect.operator == ">&" and not duplicates):
-            yield Target(word=redirect.target, how="writes", notes=redirect.fd not in (None, 1))
+            yield Target(word=redirect.target, how="writes", notes=redirect.fd == 2)
 
 
 def _second(command: Command) -> Iterator[Target]:

@@ -141,6 +141,10 @@ class Script:
     remarks: tuple[Remark, ...] = ()
     assumed: tuple[tuple[str, str], ...] = ()
 
+    def calls_function(self, command: Command) -> bool:
+        """Whether a command calls a function of the script, which `command NAME` and the like do not."""
+        return bool(command.words) and command.words[0].text in self.functions
+
 
 class Disk(Protocol):
     """The files beside a script, as far as they may be looked at."""

@@ -64,8 +64,8 @@ def parse(
 
 
 def readable(message: str) -> str:
-    """A message with the script's here-documents as the script has them, not as they are called while it is read."""
-    return _HEREDOC.sub("<<…", message)
+    """A message on one line, with here-documents as the script has them, not as they are called while it is read."""
+    return re.sub(r"\s*\n\s*", " ", _HEREDOC.sub("<<…", message))
 
 
 def _check(data: bytes, name: str) -> None:
