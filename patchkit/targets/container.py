@@ -5,12 +5,14 @@ from __future__ import annotations
 import fcntl
 import os
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from patchkit.core.errors import BusyError, ConfigError, RefusedByMachineError
 from patchkit.core.identity import commit_in, same_commit
 from patchkit.core.site import machine_says
 from patchkit.core.values import Value
+from patchkit.targets.mirror import resolved
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -139,6 +141,32 @@ def require_owners(engine: Engine, container: Container) -> None:
         raise RefusedByMachineError(
             f"{who}: the engine maps its users (--userns-remap), and archives do not tell its owners", hint=hint
         )
+
+
+def require_visible(engine: Engine, container: Container, patterns: tuple[str, ...], site: str | None) -> None:
+    """Raise RefusedByMachineError where a file system in memory covers the site, lies below it, or may hold it:
+    an engine's archives tell and change what lies under it, which nobody in the container sees."""
+    wanted = [f"/{pattern}" for pattern in patterns] + ([site] if site is not None else [])
+    hiding = [
+        path
+        for path in container.tmpfs
+        if any(_overlap(one, pattern) for one in (path, resolved(engine, container, path)) for pattern in wanted)
+    ]
+    if hiding:
+        with_python = "put python3 (3.10 or newer) into it" if container.state == "running" else (
+            f"docker start {container.name}, if it has python3"
+        )  # fmt: skip
+        raise RefusedByMachineError(
+            f"container {container.name} ({container.short}): it has a tmpfs at {', '.join(hiding)}, at the site or on"
+            " the way to it or below it, and archives do not reach into that; nothing was done",
+            hint=f"{with_python}: then nothing passes through archives; or make a container without that tmpfs",
+        )
+
+
+def _overlap(one: str, pattern: str) -> bool:
+    """Whether a path is what a glob means, or above or below it."""
+    pairs = zip(one.strip("/").split("/"), pattern.strip("/").split("/"), strict=False)
+    return all(fnmatchcase(part, glob) or part == glob for part, glob in pairs)
 
 
 @contextmanager
