@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 #: The options that are handed on to the bundle, as argparse calls them.
 _FLAGS = ("json", "stand_in", "dry_run", "force")
 _VALUES = ("site", "only", "stage")
-_WRITING = ("apply", "revert")
+WRITING = ("apply", "revert")
 
 
 class Place(Value):
@@ -49,7 +49,7 @@ def listing(lock: Lock, args: Namespace) -> tuple[targets.Candidate, ...]:
 def opened(lock: Lock, command: str, args: Namespace) -> Iterator[Place]:
     """The container that `--container` names, held. Raises ConfigError, RefusedByMachineError,
     BusyError, UnreachableError."""
-    writes = command in _WRITING and not getattr(args, "dry_run", False)
+    writes = command in WRITING and not getattr(args, "dry_run", False)
     with connect() as engine:
         container = targets.find(engine, args.container, lock.image, site_patterns(lock, options.choice(args)))
         targets.require_usable(container, writes=writes)

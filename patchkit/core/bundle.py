@@ -94,7 +94,9 @@ def _work(command: str, args: Namespace, bundle: Bundle, prefix: str) -> int:
 
     lock = bundle.lock()
     request = options.request(lock, bundle.read_input, args)
-    with open_root(lock, options.choice(args), args.root or "/", managed=False, prefix=prefix) as target:
+    with open_root(
+        lock, options.choice(args), "/" if args.root is None else args.root, managed=False, prefix=prefix
+    ) as target:
         done = perform(command, request, target, force=getattr(args, "force", False))
     return done.emit(as_json=args.json)
 

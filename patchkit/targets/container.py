@@ -125,7 +125,7 @@ def require_usable(container: Container, *, writes: bool) -> None:
     if writes and container.read_only:
         raise RefusedByMachineError(
             f"{who}: its root is read-only (docker run --read-only); nothing was done",
-            hint="apply in a container made without --read-only, or to the image: patchkit build",
+            hint="apply in a container made without --read-only",
         )
 
 

@@ -117,6 +117,14 @@ def test_refusals_are_the_same(five: Workbench) -> None:
     )
 
 
+@pytest.mark.parametrize("command", ["apply", "verify", "revert", "diff", "status"])
+def test_an_empty_root_is_none(five: Workbench, command: str) -> None:
+    """`--root "$ROOT"` with an empty variable must not work on `/`."""
+    refused = run(bundle(five), command, "--root", "")
+    assert refused.returncode == 2
+    assert refused.stderr.startswith(b"error: --root : no such directory\n")
+
+
 def test_a_damaged_bundle_says_so(five: Workbench) -> None:
     path = bundle(five)
     five.run("apply", "--image", "demo", "--root", str(five.root))

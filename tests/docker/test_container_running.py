@@ -127,7 +127,6 @@ def test_which_container(project: Project, running: Container, container: Contai
     listed = project.run("status", "--container", "--json").json["containers"]
     assert {running.id, twin.id} <= {row["id"] for row in listed}
     assert {row["image"] for row in listed} == {"patchkit-test/vllmlike:1"}
-    assert running.name in project.run("apply", "--container").out
     missing = project.run("apply", "--container", "no-such-thing")
     assert missing.code == 2
     assert running.name in missing.err
@@ -135,6 +134,26 @@ def test_which_container(project: Project, running: Container, container: Contai
     assert several.code == 2
     assert "it names 2 containers" in several.err
     assert project.run("apply", "--container", running.id, "--root", "/").code == 2
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_list_is_no_success_where_something_was_to_be_done(
+    command: str, project: Project, running: Container
+) -> None:
+    """Without a value the containers are listed; `apply` and `revert` have done nothing then, and say so."""
+    writes = command in ("apply", "revert")
+    listed = project.run(command, "--container")
+    assert running.name in listed.out
+    assert listed.code == (2 if writes else 0)
+    assert ("error: --container: no container is named; nothing was" in listed.err) == writes
+    told = project.run(command, "--container", "--json")
+    assert told.code == listed.code
+    assert running.id in {row["id"] for row in told.json["containers"]}
+    assert [error["code"] for error in told.json["errors"]] == (["config"] if writes else [])
+    assert told.json["outcome"] == ("refused" if writes else "reported")
+    if command == "apply":  # a plan changes nothing, but there is none either
+        assert project.run(command, "--container", "--dry-run").code == 2
+    assert not running.diff()
 
 
 @pytest.mark.parametrize("command", COMMANDS)
