@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from .conftest import Workbench
+if TYPE_CHECKING:
+    from .conftest import Workbench
+
 
 COMMANDS = ("apply", "verify", "revert", "diff", "status")
 
