@@ -48,6 +48,7 @@ def by_archives(lock: Lock, place: Place, args: Namespace) -> Iterator[Target]:
         here = MirrorSite(mirror, publish=place.writes)
         with here:
             try:
-                yield Target(site=here, label=f"{prefix}{site}", stand_in_meant=choice.stand_in)
+                caller = choice.caller.of(lock.image.name)
+                yield Target(site=here, label=f"{prefix}{site}", stand_in_meant=choice.stand_in, caller=caller)
             finally:
                 here.settle()

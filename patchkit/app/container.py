@@ -88,4 +88,5 @@ def run_inside(project: Project, lock: Lock, place: Place, command: str, args: N
     words += [f"--{name.replace('_', '-')}" for name in _FLAGS if getattr(args, name, False)]
     words += [f"--{name}={getattr(args, name)}" for name in _VALUES if getattr(args, name, None) is not None]
     steps = () if command in ("verify", "revert") else select(lock, options.ids(getattr(args, "only", None)))
-    return targets.run_bundle(place.engine, place.container, make_bundle(project, lock, steps, compiled=True), words)
+    bundle = make_bundle(project, lock, steps, compiled=True)
+    return targets.run_bundle(place.engine, place.container, bundle, words, options.given(args))

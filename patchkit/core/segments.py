@@ -343,7 +343,9 @@ def take_all_off(target: Target, transaction: Transaction, ledger: Ledger, repor
             why = effects.irreversible(step_id, step.effect)
         problems += [why] if why is not None else []
     if problems and not force:
-        hint = f"put the files back and leave what it did: patchkit revert --force --image {ledger.image}"
+        hint = (
+            f"put the files back and leave what it did: {target.caller.spell('revert', '--force', image=ledger.image)}"
+        )
         if not target.is_machine:
             hint = f"revert inside the container while it runs; or {hint}"
         raise RefusedByMachineError(*problems, hint=hint)
@@ -359,7 +361,7 @@ def take_all_off(target: Target, transaction: Transaction, ledger: Ledger, repor
             left.insert(0, step)
     if left and not force:
         transaction.commit([], bare, replace(bare, steps=tuple(left)), "reverted in part")
-        hint = f"run it again; or leave what it did: patchkit revert --force --image {ledger.image}"
+        hint = f"run it again; or leave what it did: {target.caller.spell('revert', '--force', image=ledger.image)}"
         raise RefusedByMachineError("the files are put back, but not all is undone", *said, hint=hint)
     transaction.commit([], bare, None, "")
     return taken_off(replace(report, notes=(*report.notes, *(said or problems))))

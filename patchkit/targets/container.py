@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 INTERPRETERS = ("python3", "python3.13", "python3.12", "python3.11", "python3.10")
 _USABLE = ("running", "created", "exited")
 _READY = b"\0patchkit\n"
-#: Receives the bundle and runs it where it never becomes a file: argv is its size, its prefix, its own words.
+#: Receives the bundle and runs it where it never becomes a file: argv is its size, its prefix, the
+#: words that name the container to the client (as JSON), its own words.
 _RECEIVE = """
 import os, sys
 if sys.version_info >= (3, 10):
@@ -43,8 +45,9 @@ if sys.version_info >= (3, 10):
     with open(handle, "wb", closefd=False) as stream:
         stream.write(data)
     sys.path.insert(0, "/proc/self/fd/%d" % handle)
+    import json
     from patchkit.core.bundle import main, reader
-    sys.exit(main(sys.argv[3:], reader(), sys.argv[2]))
+    sys.exit(main(sys.argv[4:], reader(), sys.argv[2], tuple(json.loads(sys.argv[3]))))
 """
 
 
@@ -194,10 +197,16 @@ def prefix_of(container: Container) -> str:
     return f"container:{container.short}:"
 
 
-def run_bundle(engine: Engine, container: Container, bundle: bytes, words: list[str]) -> Finished | None:
-    """Run the bundle as root inside the running container, without a trace; None where it has no fit python3."""
+def run_bundle(
+    engine: Engine, container: Container, bundle: bytes, words: list[str], given: tuple[str, ...]
+) -> Finished | None:
+    """Run the bundle as root inside the running container, without a trace; None where it has no fit python3.
+
+    `given` is how the person named the target: hints repeat it.
+    """
+    said = json.dumps(given)
     for interpreter in INTERPRETERS:
-        argv = [interpreter, "-IBS", "-X", "utf8", "-c", _RECEIVE, str(len(bundle)), prefix_of(container), *words]
+        argv = [interpreter, "-IBS", "-X", "utf8", "-c", _RECEIVE, str(len(bundle)), prefix_of(container), said, *words]
         done = engine.run(container, argv, bundle, _READY)
         if not done.started:
             continue
