@@ -304,7 +304,7 @@ def test_pips_certificates_are_heard(bench: Workbench, secure: Secure, monkeypat
     result = lock(bench, "--amend")
     assert (result.code, result.err) == (0, "")
     assert "TLS refused" not in result.out
-    assert DIGEST in (bench.project / "patches/demo/stack.lock.json").read_text()
+    assert "it lists no wheel of kern==2.0 with a sha256" in result.out  # it was reached
 
 
 @pytest.mark.parametrize("how", ["stalls", "has a wrong certificate"])
