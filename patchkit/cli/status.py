@@ -46,6 +46,7 @@ def run(args: Namespace) -> int:
         )
         for step in lock.steps
     )
+    apply = shared.choice(args).caller.spell("apply", image=lock.image.name)
     report = Report(
         command="status",
         image=lock.image.name,
@@ -53,6 +54,6 @@ def run(args: Namespace) -> int:
         version=lock.version,
         lock=lock.digest,
         steps=steps,
-        notes=(f"there is no tree yet; patchkit apply --image {lock.image.name} makes one",),
+        notes=(f"there is no tree yet; {apply} makes one",),
     )
     return emit(report, as_json=args.json)

@@ -12,6 +12,7 @@ from patchkit.core.verdicts import Outcome, Verdict
 if TYPE_CHECKING:
     from patchkit.core.ledger import Kept, Ledger
     from patchkit.core.report import Report
+    from patchkit.core.roots import Caller
     from patchkit.core.tree import FileState
 
 
@@ -24,15 +25,15 @@ def difference(expected: Kept, state: FileState) -> str:
     return f"its mode was changed: expected {expected.mode:o}, found {state.mode:o}"
 
 
-def drift_report(report: Report, ledger: Ledger, drifted: dict[str, str]) -> Report:
+def drift_report(report: Report, ledger: Ledger, drifted: dict[str, str], caller: Caller) -> Report:
     """`report` for a target with drift: the error names each file with its steps."""
     problems = [
         f"{path} (step {', '.join(ledger.files[path].steps) or '-'}): {why}" for path, why in sorted(drifted.items())
     ]
     error = DriftError(
         *problems,
-        hint=f"look at it: patchkit diff --image {report.image}; give it up:"
-        f" patchkit revert --force --image {report.image}, then apply",
+        hint=f"look at it: {caller.spell('diff', image=report.image)}; give it up:"
+        f" {caller.spell('revert', '--force', image=report.image)}, then apply",
     )
     changed = {step_id for path in drifted for step_id in ledger.files[path].steps}
     held = {step.id: verdict_in_ledger(step) for step in ledger.steps}

@@ -10,6 +10,7 @@ from patchkit.core.errors import DriftError, IdentityError, RefusedByMachineErro
 from patchkit.core.holding import is_interrupted, locked, read_ledger, repair
 from patchkit.core.paths import parents
 from patchkit.core.report import Report, StepReport
+from patchkit.core.roots import Caller
 from patchkit.core.selection import FILE_KINDS, require_resolved, select
 from patchkit.core.site import machine_says
 from patchkit.core.tree import UnreadableError
@@ -30,13 +31,14 @@ if TYPE_CHECKING:
 class Target(Value):
     """A tree to work on. `managed`: patchkit made it itself from the lock's sources, so that its
     identity is known; `stand_in_meant`: the person said that another release is meant; `is_machine`:
-    its root is `/`, so that steps can be run on it."""
+    its root is `/`, so that steps can be run on it; `caller`: how the person reaches it, for hints."""
 
     site: Site
     label: str
     managed: bool = False
     stand_in_meant: bool = False
     is_machine: bool = False
+    caller: Caller = Caller()
 
 
 class Request(Value):
@@ -74,7 +76,7 @@ def apply(request: Request, target: Target) -> Report:
             if drifted:
                 from patchkit.core.drifted import drift_report
 
-                return drift_report(report, ledger, drifted)
+                return drift_report(report, ledger, drifted, target.caller)
             if _is_current(ledger, request, steps, target):
                 return unchanged(report, ledger)
         if request.stage is not None and not _of_stage(steps, request.stage) and not request.only:
@@ -147,7 +149,7 @@ def require_whole(target: Target) -> None:
     if is_interrupted(target.site):
         raise DriftError(
             f"{target.label}: an earlier run was interrupted here and has not been repaired",
-            hint="patchkit apply (or revert) finishes or undoes it first",
+            hint=f"{target.caller.spell('apply')} (or revert) finishes or undoes it first",
         )
 
 
@@ -157,7 +159,7 @@ def check_identity(lock: Lock, target: Target, ledger: Ledger | None) -> bool:
     if ledger is not None and ledger.image != lock.image.name:
         raise IdentityError(
             f"{target.label}: it carries the stack of image {ledger.image}, not of {lock.image.name}",
-            hint=f"take that off first: patchkit revert --image {ledger.image}",
+            hint=f"take that off first: {target.caller.spell('revert', image=ledger.image)}",
         )
     if target.managed:
         return not lock.exact

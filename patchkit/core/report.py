@@ -169,7 +169,7 @@ def head_line(report: Report) -> str:
             Outcome.REFUSED: "refused, nothing was changed",
             Outcome.CLEAN: "clean",
             Outcome.DRIFTED: "not as it should be",
-            Outcome.REPORTED: "as it is on disk",
+            Outcome.REPORTED: "written" if report.command == "bundle" else "as it is on disk",
         }
     )
     parts = [f"{report.command} {report.image}: {words[report.outcome]}"]
@@ -180,7 +180,8 @@ def head_line(report: Report) -> str:
     if report.stand_in:
         parts.append("STAND-IN")
     text = ", ".join(parts)
-    return f"{text}\n  tree: {report.target}" if report.target else text
+    what = "file" if report.command == "bundle" else "tree"
+    return f"{text}\n  {what}: {report.target}" if report.target else text
 
 
 def files_text(step: StepReport) -> str:

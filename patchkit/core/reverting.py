@@ -36,12 +36,12 @@ def revert(image: str, target: Target, *, force: bool = False, lock: Lock | None
         if ledger.image != image:
             raise IdentityError(
                 f"{target.label}: it carries the stack of image {ledger.image}, not of {image}",
-                hint=f"patchkit revert --image {ledger.image}",
+                hint=target.caller.spell("revert", image=ledger.image),
             )
         report = _ledger_report("revert", target, ledger, repaired)
         drifted = drift(target, ledger)
         if drifted and not force:
-            return _refused_revert(report, ledger, drifted)
+            return _refused_revert(report, target, ledger, drifted)
         if ledger.effects:
             from patchkit.core.undoing import take_all_off
 
@@ -52,10 +52,10 @@ def revert(image: str, target: Target, *, force: bool = False, lock: Lock | None
         return taken_off(report)
 
 
-def _refused_revert(report: Report, ledger: Ledger, drifted: dict[str, str]) -> Report:
-    refused = drift_report(report, ledger, drifted)
+def _refused_revert(report: Report, target: Target, ledger: Ledger, drifted: dict[str, str]) -> Report:
+    refused = drift_report(report, ledger, drifted, target.caller)
     assert refused.error is not None
-    hint = f"keep a copy of what you need, then: patchkit revert --force --image {report.image}"
+    hint = f"keep a copy of what you need, then: {target.caller.spell('revert', '--force', image=report.image)}"
     return replace(refused, error=DriftError(*refused.error.problems, hint=hint))
 
 

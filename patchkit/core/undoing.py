@@ -95,6 +95,11 @@ def undo_steps(
     return Undone(ledger=ledger, steps=done)
 
 
+def _forced(target: Target, ledger: Ledger) -> str:
+    """The command that reverts and leaves what cannot be undone."""
+    return target.caller.spell("revert", "--force", image=ledger.image)
+
+
 def take_all_off(target: Target, transaction: Transaction, ledger: Ledger, report: Report, *, force: bool) -> Report:
     """Restore every file, undo the other steps, last first, and remove the ledger.
 
@@ -103,7 +108,7 @@ def take_all_off(target: Target, transaction: Transaction, ledger: Ledger, repor
     """
     problems = _obstacles(target, ledger)
     if problems and not force:
-        hint = f"put the files back and leave what it did: patchkit revert --force --image {ledger.image}"
+        hint = f"put the files back and leave what it did: {_forced(target, ledger)}"
         if not target.is_machine:
             hint = f"revert inside the container while it runs; or {hint}"
         refused = RefusedByMachineError(*problems, hint=hint)
@@ -120,7 +125,7 @@ def take_all_off(target: Target, transaction: Transaction, ledger: Ledger, repor
         bare, undone = made.ledger, {step.id: why for step, why in reversed(made.steps)}
     said = [why for why in undone.values() if why is not None]
     if said and not force:
-        hint = f"run it again; or leave what it did: patchkit revert --force --image {ledger.image}"
+        hint = f"run it again; or leave what it did: {_forced(target, ledger)}"
         refused = RefusedByMachineError("the files are put back, but not all is undone", *said, hint=hint)
         refused.report = failed.report(taken_off(report), None, undone)
         raise refused

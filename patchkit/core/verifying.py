@@ -32,19 +32,15 @@ def _verify(lock: Lock, target: Target, steps: tuple[LockedStep, ...], ledger: L
     stand_in = check_identity(lock, target, ledger)
     if ledger is None:
         report = base_report("verify", lock, target, stand_in, steps)
-        error: PatchkitError = DriftError(
-            f"{target.label}: the stack is not applied here", hint=f"patchkit apply --image {lock.image.name}"
-        )
+        error: PatchkitError = DriftError(f"{target.label}: the stack is not applied here", hint=_apply(lock, target))
         return replace(report, outcome=Outcome.DRIFTED, error=error)
     report = base_report("verify", lock, target, ledger.stand_in, steps)
     if not ledger.steps and steps:
-        error = DriftError(
-            f"{target.label}: none of the steps is applied here", hint=f"patchkit apply --image {lock.image.name}"
-        )
+        error = DriftError(f"{target.label}: none of the steps is applied here", hint=_apply(lock, target))
         return replace(report, outcome=Outcome.DRIFTED, error=error)
     drifted, broken = drift(target, ledger), _broken(target, ledger)
     if drifted:
-        report = _with_broken(drift_report(report, ledger, drifted), broken)
+        report = _with_broken(drift_report(report, ledger, drifted, target.caller), broken)
         assert report.error is not None
         error = DriftError(*report.error.problems, *broken.values(), hint=report.error.hint)
         return replace(report, outcome=Outcome.DRIFTED, notes=standing_notes(ledger, report), error=error)
@@ -54,17 +50,17 @@ def _verify(lock: Lock, target: Target, steps: tuple[LockedStep, ...], ledger: L
     if not ledger.complete or any(step.verdict is Verdict.PARTIAL for step in report.steps):
         error = DriftError(
             f"{target.label}: an earlier run ended before its last step",
-            hint=f"patchkit apply --image {lock.image.name} goes on with it, revert takes it off",
+            hint=f"{_apply(lock, target)} goes on with it, revert takes it off",
         )
         return replace(report, outcome=Outcome.DRIFTED, error=error)
     if broken:
-        error = DriftError(*broken.values(), hint=f"carry it out again: patchkit apply --image {lock.image.name}")
+        error = DriftError(*broken.values(), hint=f"carry it out again: {_apply(lock, target)}")
         return replace(report, outcome=Outcome.DRIFTED, error=error)
     if ledger.lock != lock.digest:
         error = DriftError(
             f"{target.label}: applied is stack version {ledger.version} (lock {ledger.lock[:19]}…),"
             f" the lock here is version {lock.version} ({lock.digest[:19]}…)",
-            hint=f"upgrade it in place: patchkit apply --image {lock.image.name}",
+            hint=f"upgrade it in place: {_apply(lock, target)}",
         )
         return replace(report, outcome=Outcome.DRIFTED, error=error)
     absent = [step.id for step in report.steps if step.verdict is None]
@@ -94,3 +90,7 @@ def _with_broken(report: Report, broken: dict[str, str]) -> Report:
         for step in report.steps
     )
     return replace(report, steps=steps)
+
+
+def _apply(lock: Lock, target: Target) -> str:
+    return target.caller.spell("apply", image=lock.image.name)

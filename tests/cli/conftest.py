@@ -217,7 +217,7 @@ def secure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Secure]:
 
     running = Secure(tmp_path)
     running.files["/x.co"] = KERNEL
-    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+    for name in ("PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("SSL_CERT_FILE", str(running.certificate))
     yield running

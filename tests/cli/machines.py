@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import shlex
 import shutil
 import subprocess
 import sys
@@ -113,6 +114,10 @@ class Machine:
 
     def where(self) -> tuple[str, ...]:
         return ("--image", "demo", "--root", "/", "--site", str(self.site))
+
+    def typed(self, command: str) -> str:
+        """What hints tell to type for this target."""
+        return shlex.join(("patchkit", command, *self.where(), "-C", str(self.bench.project)))
 
     def run(self, command: str, *more: str) -> Any:
         return self.bench.run(command, *self.where(), *more)

@@ -53,7 +53,7 @@ def test_what_is_installed_decides(machine: Machine) -> None:
     result = machine.run("verify")
     assert (result.code, result.err) == (
         4,
-        "error: step kern (pip): kern is 1.0, not 2.0\nhint: carry it out again: patchkit apply --image demo\n",
+        f"error: step kern (pip): kern is 1.0, not 2.0\nhint: carry it out again: {machine.typed('apply')}\n",
     )
     assert machine.run("apply").code == 0
     assert machine.version("kern") == "2.0"
@@ -314,7 +314,7 @@ def test_an_installation_that_was_torn_is_made_anew(machine: Machine, then: str)
         4,
         (
             f"error: {machine.site}: an earlier run ended before its last step\n"
-            "hint: patchkit apply --image demo goes on with it, revert takes it off\n"
+            f"hint: {machine.typed('apply')} goes on with it, revert takes it off\n"
         ),
     )
     if then == "apply":
