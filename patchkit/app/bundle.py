@@ -6,15 +6,18 @@ output differs between versions), with one time stamp and one mode (zip applicat
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import zipfile
+from contextlib import suppress
 from importlib.util import MAGIC_NUMBER, cache_from_source, source_hash
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import patchkit
 from patchkit.core.bundle import LOCK
+from patchkit.core.errors import RefusedByMachineError
 from patchkit.core.values import replace
 
 if TYPE_CHECKING:
@@ -32,6 +35,14 @@ from patchkit.core.bundle import main, reader
 
 sys.exit(main(sys.argv[1:], reader()))
 """
+_SPACE = "free some space, or name a file elsewhere: -o FILE"
+_HINTS = {
+    errno.ENOSPC: _SPACE,
+    errno.EDQUOT: _SPACE,
+    errno.ENOENT: "make the directory first, or name a file in another one: -o FILE",
+    errno.EACCES: "name a file in a directory that you may write to: -o FILE",
+    errno.EPERM: "name a file in a directory that you may write to: -o FILE",
+}
 _EARLIEST = (1980, 1, 1, 0, 0, 0)
 
 
@@ -92,11 +103,22 @@ def _byte_code() -> dict[str, bytes]:
 
 
 def write_bundle(path: str, data: bytes) -> None:
-    """Write the bundle as an executable file, whole or not at all."""
-    temp = f"{path}.tmp"
-    with open(temp, "wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.chmod(temp, 0o755)  # noqa: S103 - a program that anybody may run
-    os.replace(temp, path)
+    """Write the bundle as an executable file, whole or not at all. Raises RefusedByMachineError."""
+    temp = f"{path}.{os.getpid()}.tmp"
+    try:
+        try:
+            with open(temp, "xb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.chmod(temp, 0o755)  # noqa: S103 - a program that anybody may run
+            os.replace(temp, path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temp)
+            raise
+    except OSError as error:
+        raise RefusedByMachineError(
+            f"-o {path}: the bundle cannot be written there: {error.strerror or error}",
+            hint=_HINTS.get(error.errno or 0, "name another file: -o FILE"),
+        ) from None

@@ -55,7 +55,7 @@ def run(args: Namespace) -> int:
     from patchkit.io.progress import working
     from patchkit.upstream.outlook import finding
 
-    if args.container == "":
+    if args.container is not None and (args.container is options.LIST or not args.container.strip()):
         from patchkit.cli import container
 
         return container.run("status", args)

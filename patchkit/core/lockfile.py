@@ -53,11 +53,18 @@ class FileChange(Value):
     source: str | None = None
 
 
+_MANY = ("the hashes ", "the packages ", "the paths ")
+
+
 class Unknown(Value):
     """A fact that is not known yet, and the command that resolves it."""
 
     what: str
     command: str
+
+    def __str__(self) -> str:
+        """The sentence: it is not known."""
+        return f"{self.what} {'are' if self.what.startswith(_MANY) else 'is'} not known"
 
 
 class LockedInput(Value):

@@ -94,7 +94,7 @@ def _plan_step(
     step: LockedStep, overlay: Overlay, read_input: ReadInput, stage: str | None, before: list[PlannedStep]
 ) -> PlannedStep:
     if step.unresolved:
-        detail = tuple(f"{fact.what} is not known; {fact.command}" for fact in step.unresolved)
+        detail = tuple(f"{fact}; {fact.command}" for fact in step.unresolved)
         return PlannedStep(step=step, verdict=Verdict.UNRESOLVED, detail=detail)
     if step.kind not in FILE_KINDS:
         when = f"a {step.kind} step of stage {step.stage}, for a machine that can run it"

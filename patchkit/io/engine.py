@@ -41,7 +41,8 @@ _GO_DIR, _GO_LINK = 1 << 31, 1 << 27
 
 class Container(Value):
     """A container. `state` is the engine's word (running, exited, created, paused, ...); `image` is what
-    it was made from, as it was named; `digests` are the registry digests of that image."""
+    it was made from, as it was named; `digests` are the registry digests of that image; `tmpfs` is where its
+    file systems in memory are mounted (only `Engine.container` tells)."""
 
     id: str
     name: str
@@ -50,6 +51,7 @@ class Container(Value):
     image_id: str
     read_only: bool = False
     digests: tuple[str, ...] = ()
+    tmpfs: tuple[str, ...] = ()
 
     @property
     def short(self) -> str:
@@ -192,6 +194,7 @@ class Engine:
             image=data["Config"]["Image"],
             image_id=data["Image"],
             read_only=bool(data["HostConfig"].get("ReadonlyRootfs")),
+            tmpfs=_in_memory(data),
         )
 
     def has_user_namespaces(self) -> bool:
@@ -267,6 +270,14 @@ class Engine:
                 self._api.put_archive(container.id, path, archive)
         except NotFound:
             raise UnreachableError(f"{path} in {container.name}: it is gone", hint=_AGAIN) from None
+
+
+def _in_memory(data: dict[str, Any]) -> tuple[str, ...]:
+    """Where an inspected container has file systems in memory; not each engine lists each of them everywhere."""
+    asked = [(m.get("Type"), m.get("Target")) for m in data["HostConfig"].get("Mounts") or ()]
+    made = [(m.get("Type"), m.get("Destination")) for m in data.get("Mounts") or ()]
+    found = {path for kind, path in (*asked, *made) if kind == "tmpfs" and path}
+    return tuple(sorted({*(data["HostConfig"].get("Tmpfs") or ()), *found}))
 
 
 def _digests(names: list[str] | None) -> tuple[str, ...]:

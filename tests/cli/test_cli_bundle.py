@@ -6,6 +6,7 @@ import compileall
 import glob
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -94,7 +95,9 @@ def test_it_does_what_the_full_tool_does(five: Workbench, tmp_path: Path, python
         full = five.run(command, *only, "--image", "demo", "--root", str(five.root), "--json")
         document = json.loads(mine.stdout)
         SCHEMA.validate(document)
-        expected = json.loads(full.out.replace(str(five.root), str(other)))
+        told = re.sub(r"patchkit (\w+)((?: --force)?) --image demo", rf"python3 {path} \1\2", full.out)
+        told = told.replace(f" -C {five.project}", "").replace(str(five.root), str(other))
+        expected = json.loads(told)
         assert (mine.returncode, document) == (full.code, expected), command
         assert mine.stderr == b""
         assert {p: c for p, c in contents(other).items() if "/log" not in p} == {
@@ -116,6 +119,14 @@ def test_refusals_are_the_same(five: Workbench) -> None:
     assert default.stderr.startswith(
         (b"error: /: it holds no site directory", b"error: /usr/lib/python3/dist-packages: ")
     )
+
+
+@pytest.mark.parametrize("command", ["apply", "verify", "revert", "diff", "status"])
+def test_an_empty_root_is_none(five: Workbench, command: str) -> None:
+    """`--root "$ROOT"` with an empty variable must not work on `/`."""
+    refused = run(bundle(five), command, "--root", "")
+    assert refused.returncode == 2
+    assert refused.stderr.startswith(b"error: --root : no such directory\n")
 
 
 def test_a_damaged_bundle_says_so(five: Workbench) -> None:
@@ -183,3 +194,55 @@ def test_byte_code_that_does_not_fit_its_source_stays_behind(five: Workbench, mo
     monkeypatch.setattr("sys.pycache_prefix", str(five.project / "nowhere"))
     lock = project.lock("demo")
     assert make_bundle(project, lock, compiled=True) == make_bundle(project, lock)
+
+
+def test_what_was_written(five: Workbench) -> None:
+    path = five.project.parent / "k3.pyz"
+    done = five.run("bundle", "--image", "demo", "-o", str(path))
+    assert done.out.startswith("bundle demo: written, stack version 1, lock sha256:")
+    assert f"\n  file: {path}\n" in done.out
+    assert f"note: {path.stat().st_size} bytes, sha256 " in done.out
+    assert path.stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.parametrize(
+    ("where", "reason", "hint"),
+    [
+        ("no/such/k3.pyz", "No such file or directory", "make the directory first"),
+        ("file/k3.pyz", "Not a directory", "name another file"),
+        ("folder", "Is a directory", "name another file"),
+        ("full/k3.pyz", "No space left on device", "free some space"),
+        ("closed/k3.pyz", "Permission denied", "name a file in a directory that you may write to"),
+        ("sealed/k3.pyz", "Read-only file system", "name another file"),
+    ],
+)
+def test_where_it_cannot_be_written(five: Workbench, tmp_path: Path, where: str, reason: str, hint: str) -> None:
+    """Exit 8 with the path, the reason and what to do; what was there stays, and nothing else comes."""
+    place = tmp_path / "place"
+    (place / "folder").mkdir(parents=True)
+    (place / "file").write_text("")
+    (place / "closed").mkdir(mode=0o555)
+    become, mounted = [], None
+    if where.startswith(("full", "sealed", "closed")) and os.geteuid() != 0:
+        pytest.skip("needs root")
+    if where.startswith(("full", "sealed")):
+        mounted = place / where.partition("/")[0]
+        mounted.mkdir()
+        size = "64k" if where.startswith("full") else "64k,ro"
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", mounted], check=True)
+    if where.startswith("closed"):
+        become = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]  # root without root's powers
+    try:
+        run = [*become, sys.executable, "-m", "patchkit", "bundle", "--image", "demo", "-o", str(place / where)]
+        environment = {**os.environ, "PATCHKIT_CACHE": str(tmp_path / "cache")}
+        refused = subprocess.run([*run, "-C", str(five.project)], capture_output=True, text=True, check=False,
+                                 env=environment)  # fmt: skip
+        assert (refused.returncode, refused.stdout) == (8, "")
+        problem, told = refused.stderr.splitlines()
+        assert problem == f"error: -o {place / where}: the bundle cannot be written there: {reason}"
+        assert told.startswith(f"hint: {hint}")
+        assert not list(place.rglob("*.tmp"))
+        assert not list(place.rglob("k3.pyz*"))
+    finally:
+        if mounted is not None:
+            subprocess.run(["umount", mounted], check=True)
