@@ -90,6 +90,10 @@ class Recorder(ABC):
         beside = () if self.disk is None else self.disk.names(path)
         return glob_matches(pattern, tuple({*scopes.folder_names(self.state, path), *beside}))
 
+    def unknown(self, _raw: str, value: Unknown) -> Text:
+        """What stands for a value that the script does not fix: here, that it is not known."""
+        return value
+
     # -- where the walk is
 
     @contextmanager

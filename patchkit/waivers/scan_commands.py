@@ -1,0 +1,257 @@
+"""Judges one command of a script: which kind of patching it is, if any, and what it touches."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from patchkit.waivers import exempt, scan_install, scan_moves
+from patchkit.waivers.scan_patches import PATCHER, patches
+from patchkit.waivers.scan_places import place, touched
+from patchkit.waivers.scan_types import Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from patchkit.model.shell_types import Command, Word
+    from patchkit.waivers.kinds import Kind
+
+SHELLS = ("bash", "sh", "dash", "ksh", "zsh", "ash")
+#: Programs that run another command, given as their last words.
+_RUNNERS = frozenset(
+    """
+    docker podman nerdctl kubectl srun xargs ssh su find parallel flock chroot singularity apptainer enroot setsid
+    numactl taskset ionice unbuffer script watch mpirun mpiexec torchrun uv poetry pipenv conda runuser gosu doas
+    sshpass pdsh oc crictl ctr nsenter unshare buildah retry run_cmd time eval
+    """.split()
+)
+_JUDGED = frozenset(
+    """
+    pip pip3 sed cp mv patch git python python3 tee rm curl wget ln install apt-get apt tar perl rsync cmake ninja
+    make hipcc uv dd
+    """.split()
+)
+_OVERLAY = re.compile(r"(?:^|[/_.-])(?:patch(?:es|ed)?|overlays?|overrides?|hotfix(?:es)?|shims?|fork(?:ed)?|monkey\w*)(?:$|[/_.-])", re.I)
+_SERVER = re.compile(r"\bvllm\s+serve\b|vllm\.entrypoints|sglang\.launch_server|\bvllm-router\b|lmcache_server|\bsglang serve\b")
+_REBUILD_ENV = re.compile(r"AITER_REBUILD|VLLM_FORCE_(?:BUILD|REBUILD)|LMCACHE_REBUILD")
+REBUILD_NAMES = ("AITER_REBUILD", "VLLM_FORCE_REBUILD", "VLLM_FORCE_BUILD", "LMCACHE_REBUILD")
+_HOOK = re.compile(r"(?:^|/)(?:sitecustomize|usercustomize)\.py$|(?:site|dist)-packages/[^/]*\.pth$|\$\{?\w*SITE\w*\}?/[^/]*\.pth$")
+_BUILD_VERBS = ("install", "develop", "build_ext", "build", "bdist_wheel", "build_py")
+_COMPILERS = ("hipcc", "nvcc", "amdclang++", "clang++", "g++", "gcc", "clang", "ld")
+
+
+def judge(command: Command) -> Iterator[Trace]:
+    """Every kind of patching that a command is."""
+    yield from patches(command)
+    yield from _missing(command)
+    for kind, found in (
+        ("download", scan_moves.downloads),
+        ("edit", scan_moves.edits),
+        ("overwrite", scan_moves.overwrites),
+        ("install", scan_install.installs),
+        ("rebuild", _rebuilds),
+        ("mount", _mounts),
+        ("shadow", _shadows),
+    ):
+        fetches = command.program in ("curl", "wget")
+        if kind == "overwrite" and fetches:
+            continue
+        for touches in found(command):
+            real: Kind = "shadow" if kind == "overwrite" and _HOOK.search(touches) else kind  # type: ignore[assignment]
+            yield Trace(line=command.line, kind=real, touches=touches, text=command.raw)
+    for touches, built in scan_moves.removes(command):
+        yield Trace(line=command.line, kind="rebuild" if built else "overwrite", touches=touches, text=command.raw)
+
+
+def inner_texts(command: Command) -> Iterator[str]:
+    """Texts of shell that a command hands on: `docker exec c bash -c TEXT`, `ssh host TEXT`."""
+    argv, program = command.argv, command.program or ""
+    if program in SHELLS or program not in _RUNNERS:
+        return
+    for at, word in enumerate(argv[1:], 1):
+        if posixpath.basename(word.shown) in SHELLS:
+            texts = [each.shown for each in argv[at + 1 :]]
+            option = next((i for i, text in enumerate(texts) if re.fullmatch(r"-\w*c", text)), None)
+            if option is not None and option + 1 < len(texts):
+                yield texts[option + 1]
+                return
+            if command.stdin is not None and command.stdin.text is not None:
+                yield command.stdin.text
+    if program in ("ssh", "su", "runuser", "pdsh", "sshpass", "parallel", "watch", "script", "flock"):
+        yield from (word.shown for word in argv[1:] if " " in word.shown)
+        if program == "ssh" and command.stdin is not None and command.stdin.text is not None:
+            yield command.stdin.text
+
+
+def inner_command(command: Command) -> Command | None:
+    """The command that `xargs`, `docker exec`, `find -exec` and the like run; None where there is none."""
+    if command.program not in _RUNNERS or scan_install.pip_words(command):
+        return None
+    for at, word in enumerate(command.argv[1:], 1):
+        name = posixpath.basename(word.shown)
+        if name in _JUDGED and at > 0 and not (command.program == "git"):
+            words = command.argv[at:]
+            if command.program == "find":
+                words = tuple(_found(each, command) for each in words if each.shown not in (";", "+"))
+            elif command.program == "xargs":
+                words = (*words, *_piped(command))
+            cwd = "${PWD}" if command.program in ("docker", "podman", "kubectl", "ssh", "srun") else command.cwd
+            return replace(command, words=words, cwd=cwd, redirects=())
+    return None
+
+
+def _found(word: Word, command: Command) -> Word:
+    """`{}` of `find DIR -name x -exec ...`"""
+    if "{}" not in word.shown:
+        return word
+    texts = [each.shown for each in command.argv]
+    name = next((texts[i + 1] for i, t in enumerate(texts[:-1]) if t in ("-name", "-path", "-iname", "-wholename")), "x.py")
+    path = posixpath.join(texts[1], name.lstrip("*/") if "/" in name else name)
+    return replace(word, text=path, raw=path)
+
+
+def _piped(command: Command) -> tuple[Word, ...]:
+    """What `xargs` gets from a known standard input, or a word for what is not known."""
+    content = command.stdin
+    first = command.argv[0]
+    if content is not None and content.text is not None:
+        return tuple(replace(first, text=text, raw=text) for text in content.text.split()[:100])
+    return ()
+
+
+def _missing(command: Command) -> Iterator[Trace]:
+    """A script that by its name patches, called by its path."""
+    argv, program = command.argv, command.program or ""
+    if program in (*SHELLS, "source", ".") or scan_install.PYTHON.fullmatch(program):
+        word = next((word.shown for word in argv[1:] if not word.shown.startswith("-")), "")
+    else:
+        word = argv[0].shown if argv and "/" in argv[0].shown else ""
+    if PATCHER.search(word) and "\n" not in word:
+        path = command.path(word) or word
+        if path in command.files:
+            return
+        yield Trace(line=command.line, kind="missing-patch", touches=word, text=command.raw, patch=path, sure=False)
+
+
+def _rebuilds(command: Command) -> Iterator[str]:
+    """What builds modules of the stack."""
+    program, texts = command.program or "", [word.shown for word in command.argv]
+    given = [(name, word.shown) for name, word in command.env]
+    given += [(name, value) for name, equals, value in (text.partition("=") for text in texts[1:]) if equals]
+    for name, value in given:
+        if _REBUILD_ENV.fullmatch(name) and value not in ("", "0", "False", "false"):
+            yield name
+    cwd = place(command.cwd or "")
+    home = cwd.name in exempt.ENGINES or (cwd.where == "installed")
+    if scan_install.PYTHON.fullmatch(program):
+        script = next((t for t in texts[1:] if not t.startswith("-")), "")
+        where = place(command.path(script) or script)
+        builds = any(verb in texts for verb in _BUILD_VERBS)
+        if script.endswith("setup.py") and builds and (where.name in exempt.ENGINES or where.where == "installed"):
+            yield posixpath.dirname(where.shown) or where.name
+        elif texts[1:3] == ["-m", "build"] and home:
+            yield cwd.shown
+        elif "-m" in texts and any(re.match(r"aiter\.(?:jit|aot)|aiter\.ops.*compile", text) for text in texts):
+            yield "aiter"
+    elif program in ("cmake", "ninja", "make", "meson", "bazel", "pip-wheel"):
+        named = [place(command.path(t) or t) for t in _folders(texts)]
+        found = next((each for each in named if each.name in exempt.ENGINES or each.where == "installed"), None)
+        if found is not None:
+            yield found.shown
+        elif home and "--version" not in texts and not {"clean", "lint", "docs", "help"} & set(texts):
+            yield cwd.shown
+    elif program in _COMPILERS:
+        at = texts.index("-o") if "-o" in texts else len(texts)
+        target = texts[at + 1] if at + 1 < len(texts) else ""
+        found_at = touched(command.path(target) or target) if target else None
+        if found_at is not None:
+            yield found_at
+
+
+def _folders(texts: list[str]) -> Iterator[str]:
+    for at, text in enumerate(texts[:-1]):
+        if text in ("-C", "-S", "-B", "--build", "--install", "--directory"):
+            yield texts[at + 1]
+    for text in texts[1:]:
+        joined = re.match(r"-[CSB]([./$\w].*)", text)
+        if joined is not None:
+            yield joined[1]
+    if texts[0].endswith("cmake"):
+        yield from (text for text in texts[1:] if "/" in text and not text.startswith("-"))
+
+
+def _mounts(command: Command) -> Iterator[str]:
+    """Installed paths that a container, or `mount`, gets something else over."""
+    program, texts = command.program or "", [word.shown for word in command.argv]
+    if program == "mount" and any(t in ("--bind", "--rbind", "bind", "-B") or "bind" in t for t in texts):
+        yield from mount_target(texts[-1])
+        return
+    if not any(re.search(r"docker|podman|nerdctl|srun|sbatch|enroot|singularity|apptainer|pyxis|salloc", t) for t in texts[:4]):
+        return
+    for at, text in enumerate(texts):
+        value = ""
+        if text in ("-v", "--volume", "--mount", "--bind", "-B", "--container-mounts", "-m"):
+            value = texts[at + 1] if at + 1 < len(texts) else ""
+        elif (option := re.match(r"(?:--(?:volume|mount|bind|container-mounts|container-mount)=|-v(?=[./$~]))(.+)", text)) is not None:
+            value = option[1]
+        if value:
+            yield from mount_value(value)
+
+
+def mount_value(text: str) -> Iterator[str]:
+    """`SRC:DST[:ro][,SRC:DST]` or `type=bind,source=…,target=…`"""
+    fields = dict(part.split("=", 1) for part in text.split(",") if re.match(r"\w+=", part))
+    target = fields.get("target") or fields.get("dst") or fields.get("destination")
+    if target:
+        yield from mount_target(target)
+        return
+    for part in text.split(","):
+        sides = re.split(r":(?![-=?+])", re.sub(r"\$\{[^}]*\}", lambda m: m[0].replace(":", "\0"), part))
+        if len(sides) > 1:
+            yield from mount_target(sides[1].replace("\0", ":"))
+
+
+def mount_target(path: str) -> Iterator[str]:
+    """A path in a container, if it is the stack's."""
+    found = place(path.strip())
+    if found.where == "installed" or (found.where == "tree" and found.code):
+        yield found.shown
+
+
+def _shadows(command: Command) -> Iterator[str]:
+    """Python paths that come before the stack, and hooks that run in every interpreter."""
+    program = command.program or ""
+    server = _SERVER.search(" ".join(word.shown for word in command.argv)) is not None
+    for name, word in command.env:
+        if name == "PYTHONPATH":
+            yield from python_path(word.shown, server=server)
+    texts = [word.shown for word in command.argv]
+    if program in ("docker", "podman", "nerdctl", "srun", "sbatch", "kubectl", "singularity", "apptainer", "env", "export"):
+        for text in texts[1:]:
+            found = re.match(r"(?:--?\w[\w-]*=)?(?:.*,)?PYTHONPATH=(.*)", text)
+            if found is not None:
+                yield from python_path(found[1], server=server)
+    targets = [redirect.target.shown for redirect in command.redirects if redirect.writes]
+    if program in ("cp", "mv", "ln", "install", "tee", "curl", "wget"):
+        targets += texts[-1:] if program != "tee" else texts[1:]
+    for target in targets:
+        if _HOOK.search(command.path(target) or target) and touched(command.path(target) or target) is None:
+            yield target
+
+
+def python_path(value: str, *, server: bool = False) -> Iterator[str]:
+    """The parts of a PYTHONPATH that can hide the installed stack."""
+    for part in re.split(r":(?![-=?+])", re.sub(r"\$\{PYTHONPATH[^}]*\}|\$PYTHONPATH\b", "", value)):
+        if not part.strip():
+            continue
+        found = place(part)
+        if found.name in exempt.ENGINES or _OVERLAY.search(part) or (server and found.where != "installed"):
+            yield f"PYTHONPATH={part}"
+
+
+def is_hook(path: str) -> bool:
+    """Whether a file runs in every interpreter: sitecustomize, usercustomize, a `.pth` in the site."""
+    return _HOOK.search(path) is not None
+

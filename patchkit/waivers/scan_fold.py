@@ -1,0 +1,269 @@
+"""Folds the constant paths of a Python program: what its expressions mean, as far as its own text says."""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from patchkit.waivers.scan_places import SITE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """Something that was imported, by its full name. `spec` says that it is the module's spec, not the module."""
+
+    name: str
+    spec: bool = False
+
+    @property
+    def top(self) -> str:
+        """The package."""
+        return self.name.split(".", 1)[0]
+
+
+Folded: TypeAlias = "str | Ref | list[Folded] | None"
+
+HOLE = "${value}"
+_DEEPEST = 60
+_LONGEST = 20_000
+_SAME = frozenset(
+    """
+    str os.fspath os.path.abspath os.path.realpath os.path.normpath os.path.expanduser os.path.expandvars list sorted
+    iter next tuple set reversed pathlib.Path pathlib.PurePath pathlib.PosixPath Path textwrap.dedent dedent
+    importlib.resources.as_file enumerate os.listdir glob.glob glob.iglob open io.open bytes
+    """.split()
+)
+_SAME_METHODS = frozenset(
+    "resolve absolute expanduser as_posix strip encode decode rstrip lstrip lower copy __str__ splitlines".split()
+)
+_SITES = frozenset(
+    """
+    site.getsitepackages site.getusersitepackages sysconfig.get_path sysconfig.get_paths getsitepackages get_path
+    distutils.sysconfig.get_python_lib get_python_lib importlib.metadata.distribution distribution
+    """.split()
+)
+_MODULES = frozenset("importlib.import_module __import__ import_module".split())
+_SPECS = frozenset("importlib.util.find_spec find_spec pkgutil.get_loader importlib.find_loader".split())
+_FILES = frozenset("inspect.getfile inspect.getsourcefile getfile getsourcefile".split())
+
+
+def module_file(name: str, *, spec: bool = False) -> str:
+    """The file of a module (or of the module that a class is in): its package's `__init__.py`, else NAME.py."""
+    parts = [part for part in name.split(".") if part]
+    while len(parts) > 1 and not spec and parts[-1][:1].isupper():
+        parts.pop()
+    path = posixpath.join(SITE, *parts)
+    return path + "/__init__.py" if len(parts) == 1 else path + ".py"
+
+
+class Folder:
+    """The names of one program, and what expressions mean with them."""
+
+    def __init__(self, environment: dict[str, str], argv: tuple[str, ...], here: str) -> None:
+        self.names: dict[str, Folded] = {}
+        self.environment, self.argv = environment, argv
+        self.here = here
+        self.depth = 0
+
+    def fold(self, node: ast.expr | None) -> Folded:
+        """What an expression means; None where the program does not say."""
+        if node is None or self.depth > _DEEPEST:
+            return None
+        known: Callable[[ast.expr], Folded] | None = getattr(self, f"on_{type(node).__name__.lower()}", None)
+        if known is None:
+            return None
+        self.depth += 1
+        try:
+            found = known(node)
+        finally:
+            self.depth -= 1
+        return found if not isinstance(found, str) or len(found) < _LONGEST else None
+
+    def text(self, node: ast.expr | None) -> str:
+        """The same as a text; a hole where it is not known."""
+        found = self.fold(node)
+        found = found[0] if isinstance(found, list) and found else found
+        return found if isinstance(found, str) else HOLE
+
+    def on_constant(self, node: ast.Constant) -> Folded:
+        if isinstance(node.value, bytes):
+            return node.value.decode("utf-8", "replace")
+        return node.value if isinstance(node.value, str) else None
+
+    def on_name(self, node: ast.Name) -> Folded:
+        if node.id == "__file__":
+            return self.here
+        return self.names.get(node.id)
+
+    def on_joinedstr(self, node: ast.JoinedStr) -> Folded:
+        parts = (self.text(v.value if isinstance(v, ast.FormattedValue) else v) for v in node.values)
+        return "".join(parts)
+
+    def on_binop(self, node: ast.BinOp) -> Folded:
+        if isinstance(node.op, ast.Mod):
+            left = self.fold(node.left)
+            if not isinstance(left, str):
+                return None
+            values = node.right.elts if isinstance(node.right, ast.Tuple) else [node.right]
+            texts = iter([self.text(value) for value in values])
+            return re.sub(r"%[sdr]", lambda _: next(texts, HOLE), left)
+        left, right = self.fold(node.left), self.fold(node.right)
+        if isinstance(left, list) and isinstance(right, list) and isinstance(node.op, ast.Add):
+            return [*left, *right]
+        if not isinstance(left, str) and not isinstance(right, str):
+            return None
+        first, second = self.text(node.left), self.text(node.right)
+        if isinstance(node.op, ast.Div):
+            return posixpath.normpath(posixpath.join(first, second))
+        return first + second if isinstance(node.op, ast.Add) else None
+
+    def on_attribute(self, node: ast.Attribute) -> Folded:
+        owner = self.fold(node.value)
+        if isinstance(owner, list) and node.attr == "parents" and owner:
+            owner = owner[0]
+        if isinstance(owner, Ref):
+            if node.attr in ("__file__", "__cached__") or (owner.spec and node.attr == "origin"):
+                return module_file(owner.name)
+            if node.attr in ("__path__", "submodule_search_locations"):
+                return [posixpath.join(SITE, owner.name.replace(".", "/"))]
+            if owner.name == "sys" and node.attr == "executable":
+                return "python3"
+            if owner.name == "sys" and node.attr == "argv":
+                return [self.here, *self.argv]
+            return Ref(f"{owner.name}.{node.attr}")
+        if isinstance(owner, str):
+            if node.attr == "parent":
+                return posixpath.dirname(owner)
+            if node.attr == "parents":
+                found: list[Folded] = []
+                while owner not in ("/", ""):
+                    owner = posixpath.dirname(owner)
+                    found.append(owner)
+                return found
+            if node.attr in ("name", "stem"):
+                return posixpath.basename(owner)
+        return None
+
+    def on_subscript(self, node: ast.Subscript) -> Folded:
+        owner = self.fold(node.value)
+        if isinstance(owner, Ref) and owner.name == "os.environ":
+            key = self.text(node.slice)
+            return self.environment.get(key, "${" + key + "}")
+        if isinstance(owner, Ref) and owner.name == "sys.modules":
+            return Ref(self.text(node.slice))
+        if isinstance(owner, list) and owner:
+            at = node.slice.value if isinstance(node.slice, ast.Constant) else 0
+            return owner[at] if isinstance(at, int) and -len(owner) <= at < len(owner) else owner[0]
+        return owner if isinstance(owner, str) and not isinstance(node.slice, ast.Slice) and "/" in owner else None
+
+    def on_list(self, node: ast.List | ast.Tuple | ast.Set) -> Folded:
+        out: list[Folded] = []
+        for each in node.elts:
+            value = self.fold(each.value if isinstance(each, ast.Starred) else each)
+            if isinstance(each, ast.Starred) and isinstance(value, list):
+                out += value
+            else:
+                out.append(value)
+        return out
+
+    on_tuple = on_list
+    on_set = on_list
+
+    def on_dict(self, node: ast.Dict) -> Folded:
+        return [self.fold(key) for key in node.keys if key is not None]
+
+    def on_ifexp(self, node: ast.IfExp) -> Folded:
+        first = self.fold(node.body)
+        return first if first is not None else self.fold(node.orelse)
+
+    def on_boolop(self, node: ast.BoolOp) -> Folded:
+        return next((found for found in map(self.fold, node.values) if found is not None), None)
+
+    def on_namedexpr(self, node: ast.NamedExpr) -> Folded:
+        return self.fold(node.value)
+
+    def on_listcomp(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp) -> Folded:
+        first = node.generators[0]
+        values = self.fold(first.iter)
+        if isinstance(first.target, ast.Name) and isinstance(values, list) and values:
+            self.names[first.target.id] = values[0]
+        return [self.fold(node.elt)]
+
+    on_generatorexp = on_listcomp
+    on_setcomp = on_listcomp
+
+    def on_call(self, node: ast.Call) -> Folded:
+        name = self.called(node.func)
+        words = [self.fold(arg) for arg in node.args]
+        if name in ("os.path.join", "path.join", "join") and len(node.args) > 1:
+            return posixpath.normpath(posixpath.join(*(self.text(arg) for arg in node.args)))
+        if name.endswith(("pathlib.Path", "Path", "PurePath")) and node.args:
+            return posixpath.join(*(self.text(arg) for arg in node.args))
+        if name in ("os.path.dirname", "dirname") and node.args:
+            return posixpath.dirname(self.text(node.args[0]))
+        if name in ("os.environ.get", "os.getenv", "getenv", "environ.get") and node.args:
+            key = self.text(node.args[0])
+            default = self.environment.get(key) or (self.fold(node.args[1]) if len(node.args) > 1 else None)
+            return default if default is not None else "${" + key + "}"
+        if name in _SITES:
+            return SITE if "path" in name and name != "site.getsitepackages" or "distribution" in name else [SITE]
+        if name in _MODULES and words and isinstance(words[0], str):
+            return Ref(words[0])
+        if name in _SPECS and words and isinstance(words[0], str):
+            return Ref(words[0], spec=True)
+        if name in _FILES and words and isinstance(words[0], Ref):
+            return module_file(words[0].name)
+        if name == "getattr" and len(words) > 1 and isinstance(words[0], Ref) and isinstance(words[1], str):
+            return Ref(f"{words[0].name}.{words[1]}")
+        if name in ("importlib.resources.files", "resources.files", "files") and words:
+            package = words[0].name if isinstance(words[0], Ref) else self.text(node.args[0])
+            return posixpath.join(SITE, package.replace(".", "/"))
+        if (name in _SAME or name.endswith(".glob")) and words:
+            return words[0]
+        return self.method(node)
+
+    def called(self, func: ast.expr) -> str:
+        """The full name of a function; "" where it is none."""
+        if isinstance(func, ast.Name):
+            found = self.names.get(func.id)
+            return found.name if isinstance(found, Ref) else func.id
+        found = self.fold(func) if isinstance(func, ast.Attribute) else None
+        return found.name if isinstance(found, Ref) else ""
+
+    def method(self, node: ast.Call) -> Folded:
+        """A method of a path or a text."""
+        if not isinstance(node.func, ast.Attribute):
+            return None
+        owner, name = self.fold(node.func.value), node.func.attr
+        if isinstance(owner, list) and owner:
+            owner = owner[0]
+        if not isinstance(owner, str):
+            return None
+        texts = [self.text(arg) for arg in node.args]
+        if name in ("joinpath", "glob", "rglob", "locate_file"):
+            found = posixpath.join(owner, *texts)
+            return [found] if "glob" in name else found
+        if name == "with_name" and texts:
+            return posixpath.join(posixpath.dirname(owner), texts[0])
+        if name == "with_suffix" and texts:
+            return posixpath.splitext(owner)[0] + texts[0]
+        if name == "iterdir":
+            return [posixpath.join(owner, "x.py")]
+        if name == "format":
+            return re.sub(r"\{[^{}]*\}", HOLE, owner) if not texts else _formatted(owner, texts)
+        if name == "replace" and len(texts) > 1 and texts[0]:
+            return owner.replace(texts[0], texts[1])
+        if name == "split":
+            return [part for part in owner.split(texts[0] if texts and texts[0] else None)]
+        return owner if name in _SAME_METHODS else None
+
+
+def _formatted(text: str, values: list[str]) -> str:
+    left = iter(values)
+    return re.sub(r"\{[^{}]*\}", lambda _: next(left, HOLE), text)

@@ -1,0 +1,128 @@
+"""Finds patching in YAML: what workflows, compose files, Kubernetes manifests and recipe configs run, mount and set."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import TYPE_CHECKING
+
+from patchkit.model import yamlfile
+from patchkit.waivers import exempt, scan_commands, scan_python, scan_shell, scan_walk
+from patchkit.waivers.scan_places import touched
+from patchkit.waivers.scan_types import Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from patchkit.model.yamlfile import Scalar, Where
+
+_RUNS = re.compile(
+    r"(?:^|[_-])(?:run|runs?cmd|commands?|cmds?|scripts?|args?|entry-?points?|exec|shell|bash|setup|prepare|prologue|"
+    r"preamble|pre|post|before|after|init|install|launch|start|hooks?|steps|startup|precommand|build|bootcmd)(?:$|[_-])",
+    re.I,
+)
+_MOUNTS = re.compile(r"volumes?|mounts?|binds?|bind_mounts", re.I)
+_TARGETS = ("target", "mountPath", "mount_path", "containerPath", "container_path", "destination")
+_MODULES = re.compile(r"(?:^|\.)(?:lineinfile|replace|blockinfile|copy|template|patch|unarchive|get_url)$")
+_FILE = re.compile(r"(?P<name>[\w./-]+)\.(?P<suffix>py|sh|bash)$")
+
+
+def yaml_file(data: bytes, *, name: str) -> list[Trace]:
+    """What a YAML file patches."""
+    found: dict[tuple[object, ...], Trace] = {}
+    values = list(yamlfile.scalars(data))
+    for scalar in values:
+        for trace in _scalar(scalar, name):
+            found.setdefault((trace.line, trace.kind, trace.touches), trace)
+    for trace in (*_lists(values, name), *_named(values)):
+        found.setdefault((trace.line, trace.kind, trace.touches), trace)
+    return list(found.values())
+
+
+def _keys(where: Where) -> list[str]:
+    return [part for part in where if isinstance(part, str)]
+
+
+def _scalar(scalar: Scalar, name: str) -> Iterator[Trace]:
+    keys = _keys(scalar.where)
+    last = keys[-1] if keys else ""
+    text = scalar.value
+    shown = text.strip().split("\n", 1)[0][:200]
+    file = _FILE.search(last)
+    if file is not None and "\n" in text:  # a config map that holds a program
+        if posixpath.basename(last) in ("sitecustomize.py", "usercustomize.py"):
+            yield Trace(line=scalar.line - 1, kind="shadow", touches=last, text=shown)
+        if file["suffix"] == "py":
+            yield from scan_python.python(text, line=scalar.line - 1)
+        else:
+            yield from scan_shell.shell(text, name=name, line=scalar.line - 1)
+        return
+    if any(_RUNS.search(key) for key in keys[-2:]) or "\n" in text.strip():
+        cwd = "${PWD}"
+        for trace in scan_shell.shell(_script(text), name=name, line=scalar.line - 1, cwd=cwd):
+            yield trace
+    if last == "PYTHONPATH":
+        for touches in scan_commands.python_path(text):
+            yield Trace(line=scalar.line, kind="shadow", touches=touches, text=shown)
+    elif text.startswith("PYTHONPATH="):
+        for touches in scan_commands.python_path(text.split("=", 1)[1]):
+            yield Trace(line=scalar.line, kind="shadow", touches=touches, text=shown)
+    if last in scan_commands.REBUILD_NAMES and text not in ("", "0", "false"):
+        yield Trace(line=scalar.line, kind="rebuild", touches=last, text=shown)
+    if last in _TARGETS:
+        yield from (Trace(line=scalar.line, kind="mount", touches=t, text=shown) for t in scan_commands.mount_target(text))
+    elif any(_MOUNTS.search(key) for key in keys[-2:]):
+        yield from (Trace(line=scalar.line, kind="mount", touches=t, text=shown) for t in scan_commands.mount_value(text))
+        if isinstance(scalar.where[-1], str) and last.startswith("/"):
+            yield from (Trace(line=scalar.line, kind="mount", touches=t, text=shown) for t in scan_commands.mount_target(last))
+    if last in ("path", "dest", "dst") and len(keys) > 1 and _MODULES.search(keys[-2]):
+        touches_one = touched(text, in_place=True)
+        if touches_one is not None:
+            kind = "overwrite" if keys[-2].rsplit(".", 1)[-1] in ("copy", "template", "unarchive", "get_url") else "edit"
+            yield Trace(line=scalar.line, kind=kind, touches=touches_one, text=shown)  # type: ignore[arg-type]
+
+
+def _script(text: str) -> str:
+    """A step's text as shell reads it: an expression of the workflow language is a value that is not known."""
+    return re.sub(r"\$\{\{[^}]*\}\}", "${expression}", text) + "\n"
+
+
+def _lists(values: list[Scalar], name: str) -> Iterator[Trace]:
+    """Words in a list: `command: ["pip", "install", "vllm"]`, `["bash", "-c", TEXT]`, command and args in one."""
+    groups: dict[Where, list[Scalar]] = {}
+    for scalar in values:
+        if scalar.where and isinstance(scalar.where[-1], int) and _keys(scalar.where):
+            groups.setdefault(scalar.where[:-1], []).append(scalar)
+    for where, words in groups.items():
+        key = where[-1] if isinstance(where[-1], str) else ""
+        if not _RUNS.search(str(key)):
+            continue
+        texts = [word.value for word in words]
+        if key == "args" and (*where[:-1], "command") in groups:
+            texts = [*(word.value for word in groups[*where[:-1], "command"]), *texts]
+        if len(texts) < 2 or (posixpath.basename(texts[0]) in scan_commands.SHELLS):
+            continue
+        if any("\n" in text for text in texts[:1]) or " " in texts[0]:
+            continue
+        made = scan_walk.plain(texts, line=words[0].line)
+        for trace in scan_shell.commands_of(made, name, 0):
+            yield trace
+
+
+def _named(values: list[Scalar]) -> Iterator[Trace]:
+    """`- name: PYTHONPATH` with its value beside it, and packages of a list of pip's."""
+    table = {scalar.where: scalar for scalar in values}
+    for where, scalar in table.items():
+        keys = _keys(where)
+        if keys and keys[-1] == "name" and scalar.value == "PYTHONPATH":
+            value = table.get((*where[:-1], "value"))
+            if value is not None:
+                for touches in scan_commands.python_path(value.value):
+                    yield Trace(line=value.line, kind="shadow", touches=touches, text=value.value[:200])
+        if len(keys) > 1 and keys[-1] == "name" and re.search(r"(?:^|\.)pip$", keys[-2]):
+            if exempt.requirement(scalar.value) in exempt.STACK:
+                yield Trace(line=scalar.line, kind="install", touches=scalar.value, text=scalar.value[:200])
+        if keys and keys[-1] in ("pip", "pip_packages", "pip_install", "extra_pip_packages") and isinstance(where[-1], int):
+            if exempt.requirement(scalar.value) in exempt.STACK:
+                yield Trace(line=scalar.line, kind="install", touches=scalar.value, text=scalar.value[:200])
+
