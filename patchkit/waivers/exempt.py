@@ -37,8 +37,9 @@ EXEMPT: tuple[str, ...] = tuple(
 )
 #: System packages that belong to the stack, by the start of their name.
 SYSTEM = re.compile(
-    r"(?:rocm|hip(?!ster)|rocblas|rocfft|rocsparse|rocsolver|rocrand|rocprim|rocthrust|miopen|rccl|migraphx|amdgpu|"
-    r"composable-?kernel|comgr|hsa-r|half|libnccl|cuda-|libcudnn|python3-(?:torch|triton|vllm)|vllm|intel-oneapi)"
+    r"(?<![\w-])(?:rocm|hip(?:blas|fft|sparse|rand|solver|cub|cc|-runtime|-dev|tensor)|roc(?:blas|fft|sparse|solver|rand|prim"
+    r"|thrust)|miopen|rccl|migraphx|amdgpu|composable-?kernel|comgr|hsa-r|libnccl|libcudnn|cuda-(?:toolkit|runtime|libr|comp)|"
+    r"python3-(?:torch|triton|vllm)|vllm)"
 )
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 _FORK = re.compile(r"(.+?)-(?:rocm|fork|forked|src|main|upstream|dev|repo|patched|source|custom|git|private|internal)")

@@ -205,7 +205,8 @@ class _Beside:
     def _index(self, root: Path) -> dict[str, list[Path]]:
         if root not in self.names:
             index: dict[str, list[Path]] = {}
-            for folder, folders, names in os.walk(root):
+            known = (root / ".git").exists() or any(given.resolve() == root for given in self.paths)
+            for folder, folders, names in os.walk(root) if known else ():
                 folders[:] = sorted(name for name in folders if name not in _SKIPPED)
                 for name in names:
                     index.setdefault(name, []).append(Path(folder, name))

@@ -39,14 +39,18 @@ _DOCKER = re.compile(r"(?:dockerfile|containerfile)(?:[.-].*)?", re.I)
 _TOKENS = tuple(
     token.encode()
     for token in """
-    vllm aiter sglang sgl- sgl_ lmcache flashinfer flash-attn flash_attn mooncake mori rtp-llm rtp_llm tensorrt -packages
-    site_packages torch triton transformers xformers rocm sitecustomize usercustomize pythonpath getsite purelib
-    amdgpu site_dir migraphx
+    vllm aiter sglang sgl lmcache flashinfer flash mooncake mori rtp tensorrt site-packages dist-packages
+    site_packages torch triton transformers xformers rocm sitecustomize usercustomize pythonpath getsitepackages purelib
+    amdgpu migraphx getsite sitepackages
     """.split()
 )
-_INSTALLERS = (b"pip", b"uv ", b"conda", b"mamba", b"python -m", b"easy_install")
-_PACKAGES = tuple(name.encode() for name in sorted(exempt.STACK))
+_INSTALLERS = (b"pip", b"uv ", b"conda", b"mamba", b"easy_install")
 _MANAGERS = (b"apt", b"dpkg", b"dnf", b"yum", b"rpm", b"zypper", b"apk")
+_PACKAGES = tuple(name.encode() for name in sorted(exempt.STACK))
+_WORD = rb"(?<![a-z0-9])(?:%s)"
+_NAMED = re.compile(_WORD % b"|".join(re.escape(token) for token in _TOKENS if token.isalpha()) + rb"|(?:site|dist)[_-]packages")
+_INSTALLS = re.compile(_WORD % rb"pip[0-9.]*|uv|conda|micromamba|mamba|easy_install" + rb"(?![a-z0-9])")
+_PACKAGE = re.compile(_WORD % b"|".join(re.escape(name) for name in _PACKAGES) + rb"(?![a-z])")
 _SYSTEM = re.compile(exempt.SYSTEM.pattern.encode())
 _CONTEXT = re.compile(
     rb"\b(?:vllm|sglang|aiter|lmcache|mooncake|flashinfer|rocm|mi3[0-9]{2}x|gfx9[0-9a-f]{1,2}|sgl-workspace)\b|"
@@ -84,9 +88,9 @@ def language(path: PurePath, head: bytes, *, asked: bool = False) -> Language | 
 def worth_reading(data: bytes) -> bool:
     """Whether anything in a file can lead to a finding: nothing else is parsed."""
     lower = data.lower()
-    if any(token in lower for token in _TOKENS):
+    if any(token in lower for token in _TOKENS) and _NAMED.search(lower) is not None:
         return True
-    if any(token in lower for token in _INSTALLERS) and any(name in lower for name in _PACKAGES):
+    if any(token in lower for token in _INSTALLERS) and _INSTALLS.search(lower) and _PACKAGE.search(lower):
         return True
     return any(token in lower for token in _MANAGERS) and _SYSTEM.search(lower) is not None
 

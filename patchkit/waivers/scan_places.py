@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from patchkit.waivers import exempt
@@ -50,6 +51,7 @@ class Place:
         )
 
 
+@lru_cache(maxsize=20_000)
 def place(path: str) -> Place:
     """Where `path` lies. `unknown`: its directory is not known, and nothing in it names the stack."""
     path = _hinted(path.strip())

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from patchkit.model.shell_types import Redirect
     from patchkit.model.shell_words import Text, Value
 
+_MOST_STEPS = 12_000  # statements, of loops and functions unrolled
 _MOST_COMMANDS = 6_000
 _SEEN = ("PYTHONPATH", "AITER_REBUILD", "VLLM_FORCE_REBUILD")
 _MOST_TEXT = 1_000_000
@@ -78,6 +79,7 @@ class ScanWalker(Walker):
         super().__init__(_State(cwd=cwd), posixpath.join(HERE, name), given, None)
         self.flat = flat
         self.uncalled = False
+        self.steps = 0
 
     # -- control flow that survives whatever the grammar makes of a broken script
 
@@ -90,7 +92,15 @@ class ScanWalker(Walker):
         self.heredocs, self.offset = before
         return result
 
+    def gives_up(self, node: Node) -> bool:
+        """Asked only for what an import says of a failure."""
+        del node
+        return False
+
     def run(self, node: Node) -> Result:
+        self.steps += 1
+        if self.steps > _MOST_STEPS * (5 if self.flat else 1):
+            raise _FullError
         if node.type == "ERROR" or (node.has_error and node.type not in _SIMPLE):
             return self.statements(shell_syntax.named(node))
         return super().run(node)
