@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Report", "ScanFinding", "covered_by", "scan", "scan_report"]
 
-_SKIPPED = frozenset((".git", ".hg", ".venv", "venv", "node_modules", "__pycache__", ".tox", ".mypy_cache", ".patchkit"))
+_SKIPPED = frozenset(
+    (".git", ".hg", ".venv", "venv", "node_modules", "__pycache__", ".tox", ".mypy_cache", ".patchkit")
+)
 _PARALLEL = 12  # files to parse; fewer are read sooner than other processes start
 _HOLE = re.compile(r"\$\{[^}]*\}|[*?\[]")
 _WRITTEN = ("/tmp/", "/dev/", "/proc/", "/var/tmp/")  # noqa: S108 - places where scripts put what they make
@@ -69,7 +71,12 @@ def scan_report(
         for trace in _resolved(result, path, beside):
             if not _is_exempt(trace, exempt):
                 made = ScanFinding(
-                    path=str(path), line=trace.line, kind=trace.kind, touches=trace.touches, waiver=None, text=trace.text
+                    path=str(path),
+                    line=trace.line,
+                    kind=trace.kind,
+                    touches=trace.touches,
+                    waiver=None,
+                    text=trace.text,
                 )
                 found.append(replace(made, waiver=waiver(made)))
     return Report(findings=tuple(found), files=len(files), unread=tuple(unread))
@@ -196,7 +203,9 @@ class _Beside:
         """The file that a call of `text` in `script` means; None where the repository holds none of that name."""
         folder, root = script.resolve().parent, self.root(script)
         named = text.replace(HERE, str(folder)) if text.startswith(HERE) else re.sub(r"^(?:\$\{\w+\}/)+", "", text)
-        tries = [Path(named)] if named.startswith(str(folder)) else [folder / named.lstrip("/"), root / named.lstrip("/")]
+        tries = (
+            [Path(named)] if named.startswith(str(folder)) else [folder / named.lstrip("/"), root / named.lstrip("/")]
+        )
         for each in tries:
             if each.is_file():
                 return each

@@ -33,11 +33,18 @@ _JUDGED = frozenset(
     make hipcc uv dd
     """.split()
 )
-_OVERLAY = re.compile(r"(?:^|[/_.-])(?:patch(?:es|ed)?|overlays?|overrides?|hotfix(?:es)?|shims?|fork(?:ed)?|monkey\w*)(?:$|[/_.-])", re.I)
-_SERVER = re.compile(r"\bvllm\s+serve\b|vllm\.entrypoints|sglang\.launch_server|\bvllm-router\b|lmcache_server|\bsglang serve\b")
+_OVERLAY = re.compile(
+    r"(?:^|[/_.-])(?:patch(?:es|ed)?|overlays?|overrides?|hotfix(?:es)?|shims?|fork(?:ed)?|monkey\w*)(?:$|[/_.-])", re.I
+)
+_SERVER = re.compile(
+    r"\bvllm\s+serve\b|vllm\.entrypoints|sglang\.launch_server|\bvllm-router\b|lmcache_server|\bsglang serve\b"
+)
 _REBUILD_ENV = re.compile(r"AITER_REBUILD|VLLM_FORCE_(?:BUILD|REBUILD)|LMCACHE_REBUILD")
 REBUILD_NAMES = ("AITER_REBUILD", "VLLM_FORCE_REBUILD", "VLLM_FORCE_BUILD", "LMCACHE_REBUILD")
-_HOOK = re.compile(r"(?:^|/)(?:sitecustomize|usercustomize)\.py$|(?:site|dist)-packages/[^/]*\.pth$|\$\{?\w*SITE\w*\}?/[^/]*\.pth$")
+_HOOK = re.compile(
+    r"(?:^|/)(?:sitecustomize|usercustomize)\.py$|(?:site|dist)-packages/[^/]*\.pth$|\$\{?\w*SITE\w*\}?/[^/]*\.pth$"
+)
+_PTH = re.compile(r"[^/]+\.pth")
 _BUILD_VERBS = ("install", "develop", "build_ext", "build", "bdist_wheel", "build_py")
 _COMPILERS = ("hipcc", "nvcc", "amdclang++", "clang++", "g++", "gcc", "clang", "ld")
 
@@ -59,7 +66,7 @@ def judge(command: Command) -> Iterator[Trace]:
         if kind == "overwrite" and fetches:
             continue
         for touches in found(command):
-            real: Kind = "shadow" if kind == "overwrite" and _HOOK.search(touches) else kind  # type: ignore[assignment]
+            real: Kind = "shadow" if kind == "overwrite" and (is_hook(touches) or _PTH.fullmatch(touches)) else kind  # type: ignore[assignment]
             yield Trace(line=command.line, kind=real, touches=touches, text=command.raw)
     for touches, built in scan_moves.removes(command):
         yield Trace(line=command.line, kind="rebuild" if built else "overwrite", touches=touches, text=command.raw)
@@ -107,7 +114,9 @@ def _found(word: Word, command: Command) -> Word:
     if "{}" not in word.shown:
         return word
     texts = [each.shown for each in command.argv]
-    name = next((texts[i + 1] for i, t in enumerate(texts[:-1]) if t in ("-name", "-path", "-iname", "-wholename")), "x.py")
+    name = next(
+        (texts[i + 1] for i, t in enumerate(texts[:-1]) if t in ("-name", "-path", "-iname", "-wholename")), "x.py"
+    )
     path = posixpath.join(texts[1], name.lstrip("*/") if "/" in name else name)
     return replace(word, text=path, raw=path)
 
@@ -188,13 +197,17 @@ def _mounts(command: Command) -> Iterator[str]:
     if program == "mount" and any(t in ("--bind", "--rbind", "bind", "-B") or "bind" in t for t in texts):
         yield from mount_target(texts[-1])
         return
-    if not any(re.search(r"docker|podman|nerdctl|srun|sbatch|enroot|singularity|apptainer|pyxis|salloc", t) for t in texts[:4]):
+    if not any(
+        re.search(r"docker|podman|nerdctl|srun|sbatch|enroot|singularity|apptainer|pyxis|salloc", t) for t in texts[:4]
+    ):
         return
     for at, text in enumerate(texts):
         value = ""
         if text in ("-v", "--volume", "--mount", "--bind", "-B", "--container-mounts", "-m"):
             value = texts[at + 1] if at + 1 < len(texts) else ""
-        elif (option := re.match(r"(?:--(?:volume|mount|bind|container-mounts|container-mount)=|-v(?=[./$~]))(.+)", text)) is not None:
+        elif (
+            option := re.match(r"(?:--(?:volume|mount|bind|container-mounts|container-mount)=|-v(?=[./$~]))(.+)", text)
+        ) is not None:
             value = option[1]
         if value:
             yield from mount_value(value)
@@ -228,7 +241,18 @@ def _shadows(command: Command) -> Iterator[str]:
         if name == "PYTHONPATH":
             yield from python_path(word.shown, server=server)
     texts = [word.shown for word in command.argv]
-    if program in ("docker", "podman", "nerdctl", "srun", "sbatch", "kubectl", "singularity", "apptainer", "env", "export"):
+    if program in (
+        "docker",
+        "podman",
+        "nerdctl",
+        "srun",
+        "sbatch",
+        "kubectl",
+        "singularity",
+        "apptainer",
+        "env",
+        "export",
+    ):
         for text in texts[1:]:
             found = re.match(r"(?:--?\w[\w-]*=)?(?:.*,)?PYTHONPATH=(.*)", text)
             if found is not None:
@@ -254,4 +278,3 @@ def python_path(value: str, *, server: bool = False) -> Iterator[str]:
 def is_hook(path: str) -> bool:
     """Whether a file runs in every interpreter: sitecustomize, usercustomize, a `.pth` in the site."""
     return _HOOK.search(path) is not None
-

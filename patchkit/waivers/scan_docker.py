@@ -98,6 +98,7 @@ def _instructions(text: str) -> Iterator[_Instruction]:
 
 def _filled(text: str, state: _State) -> str:
     """Text with the values that ENV and ARG gave."""
+
     def one(match: re.Match[str]) -> str:
         return state.values.get(match[1] or match[3], match[2] if match[2] is not None else match[0])
 
@@ -166,7 +167,12 @@ def _copy(each: _Instruction, state: _State) -> Iterator[Trace]:
         found = place(full)
         own = place(path)
         touches = touched(full) or (own.shown if own.where == "installed" else None)
-        if touches is None and found.where == "tree" and not name.endswith((".md", ".txt", ".log")) and own.where == "tree":
+        if (
+            touches is None
+            and found.where == "tree"
+            and not name.endswith((".md", ".txt", ".log"))
+            and own.where == "tree"
+        ):
             touches = found.shown
         if touches is None and found.where == "installed":
             touches = found.shown

@@ -48,7 +48,9 @@ _INSTALLERS = (b"pip", b"uv ", b"conda", b"mamba", b"easy_install")
 _MANAGERS = (b"apt", b"dpkg", b"dnf", b"yum", b"rpm", b"zypper", b"apk")
 _PACKAGES = tuple(name.encode() for name in sorted(exempt.STACK))
 _WORD = rb"(?<![a-z0-9])(?:%s)"
-_NAMED = re.compile(_WORD % b"|".join(re.escape(token) for token in _TOKENS if token.isalpha()) + rb"|(?:site|dist)[_-]packages")
+_NAMED = re.compile(
+    _WORD % b"|".join(re.escape(token) for token in _TOKENS if token.isalpha()) + rb"|(?:site|dist)[_-]packages"
+)
 _INSTALLS = re.compile(_WORD % rb"pip[0-9.]*|uv|conda|micromamba|mamba|easy_install" + rb"(?![a-z0-9])")
 _PACKAGE = re.compile(_WORD % b"|".join(re.escape(name) for name in _PACKAGES) + rb"(?![a-z])")
 _SYSTEM = re.compile(exempt.SYSTEM.pattern.encode())
@@ -109,7 +111,9 @@ def analyse(data: bytes, kind: Language, name: str) -> FileResult:
     except (RecursionError, MemoryError):
         traces, unread = [], "nested too deep to be read"
     traces = [trace for trace in traces if trace.kind]
-    return FileResult(traces=tuple(sorted(traces, key=lambda t: (t.line, t.kind, t.touches))), context=context, unread=unread)
+    return FileResult(
+        traces=tuple(sorted(traces, key=lambda t: (t.line, t.kind, t.touches))), context=context, unread=unread
+    )
 
 
 def _traces(text: str, data: bytes, kind: Language, name: str) -> list[Trace]:
@@ -138,4 +142,6 @@ def _traces(text: str, data: bytes, kind: Language, name: str) -> list[Trace]:
     from patchkit.waivers.scan_patches import diff_touches
 
     shown = text.split("\n", 1)[0][:200]
-    return [Trace(line=1, kind="patch", touches=each, text=shown) for each in diff_touches(text, "${PWD}", 1, known=False)]
+    return [
+        Trace(line=1, kind="patch", touches=each, text=shown) for each in diff_touches(text, "${PWD}", 1, known=False)
+    ]

@@ -160,4 +160,3 @@ def _system(words: list[str]) -> Iterator[str]:
         name = word.split("=")[0].split("/")[-1]
         if exempt.SYSTEM.match(name) and not word.startswith("-"):
             yield name
-

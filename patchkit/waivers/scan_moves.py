@@ -105,7 +105,9 @@ def downloads(command: Command) -> Iterator[str]:
 
 
 def _operands(command: Command, valued: str) -> tuple[Word, ...]:
-    return shell_options.parse(command.argv[1:], short=valued, long=("target-directory", "mode", "owner", "group")).operands
+    return shell_options.parse(
+        command.argv[1:], short=valued, long=("target-directory", "mode", "owner", "group")
+    ).operands
 
 
 def _moved(command: Command, program: str) -> Iterator[str]:

@@ -17,8 +17,27 @@ if TYPE_CHECKING:
 
     from patchkit.model.shell_types import Command
 
-_ASKS = ("--check", "--dry-run", "--stat", "--numstat", "--summary", "--version", "--help", "--abort", "--show-current-patch")
-_GIT_VALUED = ("directory", "include", "exclude", "git-dir", "work-tree", "exec-path", "whitespace", "build-fake-ancestor")
+_ASKS = (
+    "--check",
+    "--dry-run",
+    "--stat",
+    "--numstat",
+    "--summary",
+    "--version",
+    "--help",
+    "--abort",
+    "--show-current-patch",
+)
+_GIT_VALUED = (
+    "directory",
+    "include",
+    "exclude",
+    "git-dir",
+    "work-tree",
+    "exec-path",
+    "whitespace",
+    "build-fake-ancestor",
+)
 _PATCH_LONG = (
     "strip",
     "directory",
@@ -35,7 +54,9 @@ _PATCH_LONG = (
     "read-only",
 )
 _HEADER = re.compile(r"^(?:\+\+\+|---|rename to|diff --git) (.+)$", re.M)
-_REPOSITORY = re.compile(r"(?:github\.com|gitlab\.com|githubusercontent\.com(?:/raw)?)/[\w.-]+/([\w.-]+?)(?:\.git)?(?:/|$)")
+_REPOSITORY = re.compile(
+    r"(?:github\.com|gitlab\.com|githubusercontent\.com(?:/raw)?)/[\w.-]+/([\w.-]+?)(?:\.git)?(?:/|$)"
+)
 #: A name that tells a script that patches: `apply_k3_patches.sh`, `patch_vllm.py`.
 PATCHER = re.compile(r"(?:^|[_.-])(?:patch|patches|hotfix)(?:[_.-].*)?\.(?:sh|py|bash)$", re.I)
 
@@ -139,7 +160,9 @@ def _call(command: Command) -> _Call | None:
         return _patch(command)
     if program == "quilt" and any(word.text in ("push", "import") for word in command.argv[1:3]):
         return _Call(folder=command.cwd or "", strip=1, files=())
-    if program in ("wiggle", "stg", "gitapply") and any(word.text in ("import", "--replace", "-r") for word in command.argv):
+    if program in ("wiggle", "stg", "gitapply") and any(
+        word.text in ("import", "--replace", "-r") for word in command.argv
+    ):
         return _Call(folder=command.cwd or "", strip=1, files=())
     return None
 
@@ -205,7 +228,9 @@ def _finish(command: Command, folder: str, strip: int, files: tuple[str, ...]) -
             name = redirect.target.shown
             stdin = command.stdin
             known = stdin is not None and stdin.text is not None
-            return _Call(folder=folder, strip=strip, files=() if known else (name,), text=stdin.text if known and stdin else None)
+            return _Call(
+                folder=folder, strip=strip, files=() if known else (name,), text=stdin.text if known and stdin else None
+            )
     if command.stdin is not None:
         return _Call(folder=folder, strip=strip, files=(), text=command.stdin.text, url=command.stdin.url or "")
     return _Call(folder=folder, strip=strip, files=())

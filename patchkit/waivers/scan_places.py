@@ -20,17 +20,22 @@ HERE = "/__here__"
 _SITES = ("site-packages", "dist-packages")
 _HOLE = re.compile(r"\$\{[^}]*\}|\$\([^)]*\)|\$\w+")
 _SITE_NAME = re.compile(
-    r"(?:^|_)(?:SITE_?PACKAGES?|DIST_?PACKAGES|SITE_?DIR|SITE_?PKGS?|PURELIB|PLATLIB|PY_?SITE|SITE|PKG_?DIR)(?:_|$)", re.I
+    r"(?:^|_)(?:SITE_?PACKAGES?|DIST_?PACKAGES|SITE_?DIR|SITE_?PKGS?|PURELIB|PLATLIB|PY_?SITE|SITE|PKG_?DIR)(?:_|$)",
+    re.I,
 )
 _ROOT_WORD = frozenset("DIR ROOT PATH HOME SRC PKG LOC LOCATION INSTALL BASE LIB SITE PACKAGE FOLDER REPO".split())
 _DATA_WORD = frozenset("LOG LOGS CACHE CONFIG RESULT RESULTS OUT OUTPUT MODEL MODELS DATA TMP BENCH BENCHMARK".split())
-_CODE = re.compile(r"\.(?:pyi?|pyx|so[\d.]*|cu|cuh|hip|h|hpp|hh|cpp|cc|c|co|hsaco|s|inc|pth|cxx|whl|patch|ptx|cubin)$", re.I)
+_CODE = re.compile(
+    r"\.(?:pyi?|pyx|so[\d.]*|cu|cuh|hip|h|hpp|hh|cpp|cc|c|co|hsaco|s|inc|pth|cxx|whl|patch|ptx|cubin)$", re.I
+)
 _CONFIG = re.compile(r"\.(?:json|csv|ya?ml|toml|txt|jinja)$", re.I)
 _SCRATCH = frozenset(
     "tmp var log logs results result output outputs out data models model cache .cache backup backups bak hf_cache"
     " artifacts mnt scratch media dev proc sys run etc .triton share tmp_build nfs".split()
 )
-_CLIENT = frozenset("benchmarks benchmark tests test docs doc examples example .buildkite .github recipes logs log results".split())
+_CLIENT = frozenset(
+    "benchmarks benchmark tests test docs doc examples example .buildkite .github recipes logs log results".split()
+)
 _IMAGE = frozenset(("app", "opt", "usr", "vllm-workspace", "sgl-workspace", "workspace", "root"))
 _ROOTS = frozenset(("vllm-workspace", "sgl-workspace"))
 
@@ -46,9 +51,10 @@ class Place:
     @property
     def code(self) -> bool:
         """Whether the path is one of a file that the stack executes."""
-        return _CODE.search(self.shown) is not None or (
-            _CONFIG.search(self.shown) is not None and ("configs" in self.shown or self.where == "installed")
-        )
+        if _CODE.search(self.shown) is not None or self.where == "installed":
+            return True
+        below = self.shown.rsplit(self.name, 1)[-1]
+        return _CONFIG.search(below) is not None and "/configs/" in below
 
 
 @lru_cache(maxsize=20_000)

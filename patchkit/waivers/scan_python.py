@@ -29,7 +29,9 @@ _TESTS = re.compile(r"(?:^|/)(?:tests?/|test_|conftest\.py$)|_test\.py$")
 _WRITE = re.compile(r"[wax+]")
 _BUILT = re.compile(r"\.so\b|\.co\b|\.hsaco|/jit(?:/|$)|/build(?:/|$)|\*\.so")
 _RUN = re.compile(r"(?:subprocess\.\w+|os\.system|os\.popen|os\.exec\w+|os\.spawn\w+|asyncio\.create_subprocess_\w+)$")
-_COPY = frozenset("shutil.copy shutil.copy2 shutil.copyfile shutil.move shutil.copytree os.rename os.replace os.symlink os.link".split())
+_COPY = frozenset(
+    "shutil.copy shutil.copy2 shutil.copyfile shutil.move shutil.copytree os.rename os.replace os.symlink os.link".split()
+)
 _REMOVE = frozenset("os.remove os.unlink shutil.rmtree os.removedirs".split())
 _MOCK = re.compile(r"(?:unittest\.)?mock\.(?:patch(?:\.(?:object|multiple|dict))?|_patch)$|^patch(?:\.object)?$")
 _LITERAL = re.compile(r"""(?P<q>['"])(?P<text>[^'"\n]{3,300})(?P=q)""")
@@ -81,16 +83,20 @@ class _Walker:
         self.calls = 0
         self.left = _MOST_NODES
         self.tests = _TESTS.search(name) is not None
-        self.reads = re.search(r"read_text|read_bytes|\.read\(|readlines|\bin f\b|fileinput|open\([^)\n]*\)\s*\.read|'r\+?'|\"r\+?\"", code) is not None
+        self.reads = (
+            re.search(
+                r"read_text|read_bytes|\.read\(|readlines|\bin f\b|fileinput|open\([^)\n]*\)\s*\.read|'r\+?'|\"r\+?\"",
+                code,
+            )
+            is not None
+        )
 
     # -- findings
 
     def add(self, node: ast.AST, kind: Kind, touches: str) -> None:
         at = getattr(node, "lineno", 1)
         text = self.lines[at - 1].strip()[:200] if at <= len(self.lines) else ""
-        self.found.setdefault(
-            (at, kind, touches), Trace(line=self.line + at, kind=kind, touches=touches, text=text)
-        )
+        self.found.setdefault((at, kind, touches), Trace(line=self.line + at, kind=kind, touches=touches, text=text))
 
     def file(self, node: ast.AST, path: str, *, in_place: bool = False) -> None:
         """A file that the program writes."""
@@ -120,7 +126,9 @@ class _Walker:
                 )
         elif isinstance(node, ast.ImportFrom):
             for alias in node.names:
-                self.folder.names[alias.asname or alias.name] = Ref(f"{'.' * node.level}{node.module or ''}.{alias.name}")
+                self.folder.names[alias.asname or alias.name] = Ref(
+                    f"{'.' * node.level}{node.module or ''}.{alias.name}"
+                )
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             self.function(node)
         elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
@@ -242,7 +250,11 @@ class _Walker:
         if isinstance(node.func, ast.Name) and node.func.id in self.functions:
             self.follow(self.functions[node.func.id], node)
         elif name in ("open", "io.open", "codecs.open", "os.open"):
-            mode = self.folder.text(words[1] if len(words) > 1 else options.get("mode")) if len(words) > 1 or "mode" in options else "r"
+            mode = (
+                self.folder.text(words[1] if len(words) > 1 else options.get("mode"))
+                if len(words) > 1 or "mode" in options
+                else "r"
+            )
             if words and mode != HOLE and _WRITE.search(mode):
                 self.file(node, self.folder.text(words[0]), in_place=self.reads or "+" in mode)
         elif name in _COPY and len(words) > 1:

@@ -70,15 +70,23 @@ def _scalar(scalar: Scalar, name: str) -> Iterator[Trace]:
     if last in scan_commands.REBUILD_NAMES and text not in ("", "0", "false"):
         yield Trace(line=scalar.line, kind="rebuild", touches=last, text=shown)
     if last in _TARGETS:
-        yield from (Trace(line=scalar.line, kind="mount", touches=t, text=shown) for t in scan_commands.mount_target(text))
+        yield from (
+            Trace(line=scalar.line, kind="mount", touches=t, text=shown) for t in scan_commands.mount_target(text)
+        )
     elif any(_MOUNTS.search(key) for key in keys[-2:]):
-        yield from (Trace(line=scalar.line, kind="mount", touches=t, text=shown) for t in scan_commands.mount_value(text))
+        yield from (
+            Trace(line=scalar.line, kind="mount", touches=t, text=shown) for t in scan_commands.mount_value(text)
+        )
         if isinstance(scalar.where[-1], str) and last.startswith("/"):
-            yield from (Trace(line=scalar.line, kind="mount", touches=t, text=shown) for t in scan_commands.mount_target(last))
+            yield from (
+                Trace(line=scalar.line, kind="mount", touches=t, text=shown) for t in scan_commands.mount_target(last)
+            )
     if last in ("path", "dest", "dst") and len(keys) > 1 and _MODULES.search(keys[-2]):
         touches_one = touched(text, in_place=True)
         if touches_one is not None:
-            kind = "overwrite" if keys[-2].rsplit(".", 1)[-1] in ("copy", "template", "unarchive", "get_url") else "edit"
+            kind = (
+                "overwrite" if keys[-2].rsplit(".", 1)[-1] in ("copy", "template", "unarchive", "get_url") else "edit"
+            )
             yield Trace(line=scalar.line, kind=kind, touches=touches_one, text=shown)  # type: ignore[arg-type]
 
 
@@ -122,7 +130,10 @@ def _named(values: list[Scalar]) -> Iterator[Trace]:
         if len(keys) > 1 and keys[-1] == "name" and re.search(r"(?:^|\.)pip$", keys[-2]):
             if exempt.requirement(scalar.value) in exempt.STACK:
                 yield Trace(line=scalar.line, kind="install", touches=scalar.value, text=scalar.value[:200])
-        if keys and keys[-1] in ("pip", "pip_packages", "pip_install", "extra_pip_packages") and isinstance(where[-1], int):
+        if (
+            keys
+            and keys[-1] in ("pip", "pip_packages", "pip_install", "extra_pip_packages")
+            and isinstance(where[-1], int)
+        ):
             if exempt.requirement(scalar.value) in exempt.STACK:
                 yield Trace(line=scalar.line, kind="install", touches=scalar.value, text=scalar.value[:200])
-
