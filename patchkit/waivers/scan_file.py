@@ -35,14 +35,39 @@ _SUFFIXES: dict[str, Language] = {
 }
 _SHEBANG = re.compile(rb"#!\s*(?:\S*/)?(?:env\s+(?:-\S+\s+)*)?(?:\S*/)?([a-z]+)")
 _SHELLS = (b"sh", b"bash", b"dash", b"ksh", b"ash", b"zsh")
-_DOCKER = re.compile(r"(?:dockerfile|containerfile)(?:[.-].*)?", re.I)
+_DOCKER = re.compile(r"(?:dockerfile|containerfile)(?:[.-].*)?", re.IGNORECASE)
 _TOKENS = tuple(
     token.encode()
-    for token in """
-    vllm aiter sglang sgl lmcache flashinfer flash mooncake mori rtp tensorrt site-packages dist-packages
-    site_packages torch triton transformers xformers rocm sitecustomize usercustomize pythonpath getsitepackages purelib
-    amdgpu migraphx getsite sitepackages
-    """.split()
+    for token in [
+        "vllm",
+        "aiter",
+        "sglang",
+        "sgl",
+        "lmcache",
+        "flashinfer",
+        "flash",
+        "mooncake",
+        "mori",
+        "rtp",
+        "tensorrt",
+        "site-packages",
+        "dist-packages",
+        "site_packages",
+        "torch",
+        "triton",
+        "transformers",
+        "xformers",
+        "rocm",
+        "sitecustomize",
+        "usercustomize",
+        "pythonpath",
+        "getsitepackages",
+        "purelib",
+        "amdgpu",
+        "migraphx",
+        "getsite",
+        "sitepackages",
+    ]
 )
 _INSTALLERS = (b"pip", b"uv ", b"conda", b"mamba", b"easy_install")
 _MANAGERS = (b"apt", b"dpkg", b"dnf", b"yum", b"rpm", b"zypper", b"apk")
@@ -137,7 +162,7 @@ def _traces(text: str, data: bytes, kind: Language, name: str) -> list[Trace]:
 
         return yaml_file(data, name=name)
     if kind == "pth":
-        hooked = re.search(r"^import\s", text, re.M) and len(text) < 10_000
+        hooked = re.search(r"^import\s", text, re.MULTILINE) and len(text) < 10_000
         return [Trace(line=1, kind="shadow", touches=name.rsplit("/", 1)[-1], text=text[:100])] if hooked else []
     from patchkit.waivers.scan_patches import diff_touches
 

@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from patchkit.waivers.exempt import words
 from patchkit.waivers.scan_places import SITE
 
 if TYPE_CHECKING:
@@ -32,25 +33,21 @@ Folded: TypeAlias = "str | Ref | list[Folded] | None"
 HOLE = "${value}"
 _DEEPEST = 60
 _LONGEST = 20_000
-_SAME = frozenset(
-    """
+_SAME = words("""
     str os.fspath os.path.abspath os.path.realpath os.path.normpath os.path.expanduser os.path.expandvars list sorted
     iter next tuple set reversed pathlib.Path pathlib.PurePath pathlib.PosixPath Path textwrap.dedent dedent
     importlib.resources.as_file enumerate os.listdir glob.glob glob.iglob open io.open bytes
-    """.split()
+    """)
+_SAME_METHODS = words(
+    "resolve absolute expanduser as_posix strip encode decode rstrip lstrip lower copy __str__ splitlines"
 )
-_SAME_METHODS = frozenset(
-    "resolve absolute expanduser as_posix strip encode decode rstrip lstrip lower copy __str__ splitlines".split()
-)
-_SITES = frozenset(
-    """
+_SITES = words("""
     site.getsitepackages site.getusersitepackages sysconfig.get_path sysconfig.get_paths getsitepackages get_path
     distutils.sysconfig.get_python_lib get_python_lib importlib.metadata.distribution distribution
-    """.split()
-)
-_MODULES = frozenset("importlib.import_module __import__ import_module".split())
-_SPECS = frozenset("importlib.util.find_spec find_spec pkgutil.get_loader importlib.find_loader".split())
-_FILES = frozenset("inspect.getfile inspect.getsourcefile getfile getsourcefile".split())
+    """)
+_MODULES = words("importlib.import_module __import__ import_module")
+_SPECS = words("importlib.util.find_spec find_spec pkgutil.get_loader importlib.find_loader")
+_FILES = words("inspect.getfile inspect.getsourcefile getfile getsourcefile")
 
 
 def module_file(name: str, *, spec: bool = False) -> str:
@@ -212,7 +209,7 @@ class Folder:
             default = self.environment.get(key) or (self.fold(node.args[1]) if len(node.args) > 1 else None)
             return default if default is not None else "${" + key + "}"
         if name in _SITES:
-            return SITE if "path" in name and name != "site.getsitepackages" or "distribution" in name else [SITE]
+            return SITE if ("path" in name and name != "site.getsitepackages") or "distribution" in name else [SITE]
         if name in _MODULES and words and isinstance(words[0], str):
             return Ref(words[0])
         if name in _SPECS and words and isinstance(words[0], str):

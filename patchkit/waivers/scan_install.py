@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.model import shell_options
 from patchkit.waivers import exempt
+from patchkit.waivers.exempt import words
 from patchkit.waivers.scan_places import place
 
 if TYPE_CHECKING:
@@ -17,19 +18,21 @@ if TYPE_CHECKING:
 
 _SHORT = "iercftbC"
 _LONG = tuple(
-    """
+    sorted(
+        words("""
     index-url extra-index-url index default-index find-links requirement constraint editable target prefix root
     trusted-host upgrade-strategy progress-bar root-user-action timeout retries cache-dir no-binary only-binary
     platform python-version python config-settings config-setting index-strategy proxy cert log report src abi
     implementation exists-action use-feature with from link-mode torch-backend build-constraint override prerelease
     resolution keyring-provider extra group no-build-package no-binary-package refresh-package upgrade-package
     reinstall-package no-build-isolation-package
-    """.split()
+    """)
+    )
 )
 _VERBS = ("install", "uninstall", "sync", "add", "remove")
-_PIP = re.compile(r"pip[0-9.]*|\$\{?\w*PIP\w*\}?", re.I)
-PYTHON = re.compile(r"python[0-9.]*|pypy3?|\$\{?\w*PY(?:THON)?\w*\}?", re.I)
-_APART = re.compile(r"(?:^|/)[^/]*v?env[^/]*/(?:[^/]+/)*bin/", re.I)
+_PIP = re.compile(r"pip[0-9.]*|\$\{?\w*PIP\w*\}?", re.IGNORECASE)
+PYTHON = re.compile(r"python[0-9.]*|pypy3?|\$\{?\w*PY(?:THON)?\w*\}?", re.IGNORECASE)
+_APART = re.compile(r"(?:^|/)[^/]*v?env[^/]*/(?:[^/]+/)*bin/", re.IGNORECASE)
 _APT = ("apt", "apt-get", "aptitude", "microdnf", "dnf", "yum", "zypper", "apk")
 _CONDA = ("conda", "mamba", "micromamba")
 _LOCAL = re.compile(r"^(?:\.{0,2}/|/|file:|\$)|^[\w.-]+/")
@@ -44,9 +47,9 @@ def installs(command: Command) -> Iterator[str]:
         yield from _pip(command, texts, start)
     elif program in _APT and any(verb in texts for verb in ("install", "remove", "purge", "reinstall", "add")):
         yield from _system(texts[1:])
-    elif program == "dpkg" and any(re.fullmatch(r"-[iBEGO]*[irP]\w*|--install|--remove|--purge", t) for t in texts[1:]):
-        yield from _system([posixpath.basename(text) for text in texts[1:]])
-    elif program == "rpm" and any(re.fullmatch(r"-[ivhUFe]+", text) for text in texts[1:]):
+    elif (
+        program == "dpkg" and any(re.fullmatch(r"-[iBEGO]*[irP]\w*|--install|--remove|--purge", t) for t in texts[1:])
+    ) or (program == "rpm" and any(re.fullmatch(r"-[ivhUFe]+", text) for text in texts[1:])):
         yield from _system([posixpath.basename(text) for text in texts[1:]])
     elif program in _CONDA and any(verb in texts for verb in (*_VERBS, "update", "upgrade")):
         for text in texts[2:]:
@@ -134,11 +137,11 @@ def _directory(text: str, command: Command) -> Iterator[str]:
     """A source tree: the engine's if its path says so."""
     path = command.path(re.sub(r"(?<=.)\[[^\]]*\]$", "", text).removeprefix("file://")) or text
     found = place(path)
-    if found.where in ("tree", "installed", "scratch") and (found.name in exempt.ENGINES or not found.name):
-        yield found.shown
-    elif found.where == "installed":
-        yield found.shown
-    elif found.where == "elsewhere" and found.name in exempt.ENGINES and posixpath.basename(path) == found.name:
+    if (
+        (found.where in ("tree", "installed", "scratch") and (found.name in exempt.ENGINES or not found.name))
+        or found.where == "installed"
+        or (found.where == "elsewhere" and found.name in exempt.ENGINES and posixpath.basename(path) == found.name)
+    ):
         yield found.shown
 
 

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from patchkit.model.shell_types import Command, Word
 
 _VALUED = {"cp": "tS", "mv": "tS", "ln": "tS", "install": "tmogS", "rsync": "efT", "tar": "fCT", "unzip": "dx"}
-_BUILT = re.compile(r"\.(?:so|co|hsaco|o|a)\b|\.so\*|/jit(?:/|$)|/build(?:/|$)|\.egg-info|module_\w+|\.cubin", re.I)
+_BUILT = re.compile(
+    r"\.(?:so|co|hsaco|o|a)\b|\.so\*|/jit(?:/|$)|/build(?:/|$)|\.egg-info|module_\w+|\.cubin", re.IGNORECASE
+)
 _BYTECODE = re.compile(r"__pycache__|\.pyc\b")
 _MOVERS = ("cp", "mv", "ln", "install", "rsync", "scp")
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from patchkit.waivers import exempt
+from patchkit.waivers.exempt import words
 
 Where: TypeAlias = Literal["installed", "tree", "scratch", "unknown", "elsewhere"]
 
@@ -21,21 +21,19 @@ _SITES = ("site-packages", "dist-packages")
 _HOLE = re.compile(r"\$\{[^}]*\}|\$\([^)]*\)|\$\w+")
 _SITE_NAME = re.compile(
     r"(?:^|_)(?:SITE_?PACKAGES?|DIST_?PACKAGES|SITE_?DIR|SITE_?PKGS?|PURELIB|PLATLIB|PY_?SITE|SITE|PKG_?DIR)(?:_|$)",
-    re.I,
+    re.IGNORECASE,
 )
-_ROOT_WORD = frozenset("DIR ROOT PATH HOME SRC PKG LOC LOCATION INSTALL BASE LIB SITE PACKAGE FOLDER REPO".split())
-_DATA_WORD = frozenset("LOG LOGS CACHE CONFIG RESULT RESULTS OUT OUTPUT MODEL MODELS DATA TMP BENCH BENCHMARK".split())
+_ROOT_WORD = words("DIR ROOT PATH HOME SRC PKG LOC LOCATION INSTALL BASE LIB SITE PACKAGE FOLDER REPO")
+_DATA_WORD = words("LOG LOGS CACHE CONFIG RESULT RESULTS OUT OUTPUT MODEL MODELS DATA TMP BENCH BENCHMARK")
 _CODE = re.compile(
-    r"\.(?:pyi?|pyx|so[\d.]*|cu|cuh|hip|h|hpp|hh|cpp|cc|c|co|hsaco|s|inc|pth|cxx|whl|patch|ptx|cubin)$", re.I
+    r"\.(?:pyi?|pyx|so[\d.]*|cu|cuh|hip|h|hpp|hh|cpp|cc|c|co|hsaco|s|inc|pth|cxx|whl|patch|ptx|cubin)$", re.IGNORECASE
 )
-_CONFIG = re.compile(r"\.(?:json|csv|ya?ml|toml|txt|jinja)$", re.I)
-_SCRATCH = frozenset(
+_CONFIG = re.compile(r"\.(?:json|csv|ya?ml|toml|txt|jinja)$", re.IGNORECASE)
+_SCRATCH = words(
     "tmp var log logs results result output outputs out data models model cache .cache backup backups bak hf_cache"
-    " artifacts mnt scratch media dev proc sys run etc .triton share tmp_build nfs".split()
+    " artifacts mnt scratch media dev proc sys run etc .triton share tmp_build nfs"
 )
-_CLIENT = frozenset(
-    "benchmarks benchmark tests test docs doc examples example .buildkite .github recipes logs log results".split()
-)
+_CLIENT = words("benchmarks benchmark tests test docs doc examples example .buildkite .github recipes logs log results")
 _IMAGE = frozenset(("app", "opt", "usr", "vllm-workspace", "sgl-workspace", "workspace", "root"))
 _ROOTS = frozenset(("vllm-workspace", "sgl-workspace"))
 

@@ -11,6 +11,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from patchkit.waivers import exempt, scan_commands
+from patchkit.waivers.exempt import words
 from patchkit.waivers.scan_fold import HOLE, Folder, Ref
 from patchkit.waivers.scan_places import HERE, place, touched
 from patchkit.waivers.scan_types import Trace
@@ -29,10 +30,10 @@ _TESTS = re.compile(r"(?:^|/)(?:tests?/|test_|conftest\.py$)|_test\.py$")
 _WRITE = re.compile(r"[wax+]")
 _BUILT = re.compile(r"\.so\b|\.co\b|\.hsaco|/jit(?:/|$)|/build(?:/|$)|\*\.so")
 _RUN = re.compile(r"(?:subprocess\.\w+|os\.system|os\.popen|os\.exec\w+|os\.spawn\w+|asyncio\.create_subprocess_\w+)$")
-_COPY = frozenset(
-    "shutil.copy shutil.copy2 shutil.copyfile shutil.move shutil.copytree os.rename os.replace os.symlink os.link".split()
+_COPY = words(
+    "shutil.copy shutil.copy2 shutil.copyfile shutil.move shutil.copytree os.rename os.replace os.symlink os.link"
 )
-_REMOVE = frozenset("os.remove os.unlink shutil.rmtree os.removedirs".split())
+_REMOVE = words("os.remove os.unlink shutil.rmtree os.removedirs")
 _MOCK = re.compile(r"(?:unittest\.)?mock\.(?:patch(?:\.(?:object|multiple|dict))?|_patch)$|^patch(?:\.object)?$")
 _LITERAL = re.compile(r"""(?P<q>['"])(?P<text>[^'"\n]{3,300})(?P=q)""")
 
@@ -301,9 +302,9 @@ class _Walker:
                 self.object(node, owner.name)
         elif not isinstance(owner, str):
             return
-        elif method in ("write_text", "write_bytes"):
-            self.file(node, owner, in_place=self.reads)
-        elif method == "open" and words and _WRITE.search(self.folder.text(words[0])):
+        elif method in ("write_text", "write_bytes") or (
+            method == "open" and words and _WRITE.search(self.folder.text(words[0]))
+        ):
             self.file(node, owner, in_place=self.reads)
         elif method in ("unlink", "rmdir"):
             self.removed(node, owner)
@@ -358,8 +359,8 @@ class _Walker:
         self.folder.names = before
 
 
-_METHODS = frozenset(
-    "write_text write_bytes open unlink rmdir symlink_to hardlink_to touch rename replace extractall extract update".split()
+_METHODS = words(
+    "write_text write_bytes open unlink rmdir symlink_to hardlink_to touch rename replace extractall extract update"
 )
 
 

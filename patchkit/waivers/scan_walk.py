@@ -35,8 +35,8 @@ _SIMPLE = frozenset(
     ["program", "command", "redirected_statement", "list", "pipeline", "variable_assignment", "declaration_command"]
 )
 _FILE = re.compile(r"([A-Za-z_]\w*(?:\.\w+)*)\.__(file|path)__|find_spec\(\s*['\"]([\w.]+)['\"]|getfile\(\s*([\w.]+)")
-_SITE_CALL = re.compile(r"getsitepackages|purelib|platlib|site-packages|dist-packages|usersitepackages", re.I)
-_PYTHON = re.compile(r"python[0-9.]*|pypy3?|\$\{?\w*PY(?:THON)?\w*\}?", re.I)
+_SITE_CALL = re.compile(r"getsitepackages|purelib|platlib|site-packages|dist-packages|usersitepackages", re.IGNORECASE)
+_PYTHON = re.compile(r"python[0-9.]*|pypy3?|\$\{?\w*PY(?:THON)?\w*\}?", re.IGNORECASE)
 
 
 class _FullError(Exception):

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 _RUNS = re.compile(
     r"(?:^|[_-])(?:run|runs?cmd|commands?|cmds?|scripts?|args?|entry-?points?|exec|shell|bash|setup|prepare|prologue|"
     r"preamble|pre|post|before|after|init|install|launch|start|hooks?|steps|startup|precommand|build|bootcmd)(?:$|[_-])",
-    re.I,
+    re.IGNORECASE,
 )
-_MOUNTS = re.compile(r"volumes?|mounts?|binds?|bind_mounts", re.I)
+_MOUNTS = re.compile(r"volumes?|mounts?|binds?|bind_mounts", re.IGNORECASE)
 _TARGETS = ("target", "mountPath", "mount_path", "containerPath", "container_path", "destination")
 _MODULES = re.compile(r"(?:^|\.)(?:lineinfile|replace|blockinfile|copy|template|patch|unarchive|get_url)$")
 _FILE = re.compile(r"(?P<name>[\w./-]+)\.(?P<suffix>py|sh|bash)$")
