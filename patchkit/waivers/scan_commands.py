@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from patchkit.model.shell_types import Command, Word
     from patchkit.waivers.kinds import Kind
+    from patchkit.waivers.scan_places import Place
 
 SHELLS = ("bash", "sh", "dash", "ksh", "zsh", "ash")
 #: Programs that run another command, given as their last words.
@@ -37,7 +38,6 @@ _OVERLAY = re.compile(
 _SERVER = re.compile(
     r"\bvllm\s+serve\b|vllm\.entrypoints|sglang\.launch_server|\bvllm-router\b|lmcache_server|\bsglang serve\b"
 )
-_REBUILD_ENV = re.compile(r"AITER_REBUILD|VLLM_FORCE_(?:BUILD|REBUILD)|LMCACHE_REBUILD")
 REBUILD_NAMES = ("AITER_REBUILD", "VLLM_FORCE_REBUILD", "VLLM_FORCE_BUILD", "LMCACHE_REBUILD")
 _HOOK = re.compile(
     r"(?:^|/)(?:sitecustomize|usercustomize)\.py$|(?:site|dist)-packages/[^/]*\.pth$|\$\{?\w*SITE\w*\}?/[^/]*\.pth$"
@@ -96,7 +96,7 @@ def inner_command(command: Command) -> Command | None:
         return None
     for at, word in enumerate(command.argv[1:], 1):
         name = posixpath.basename(word.shown)
-        if name in _JUDGED and at > 0 and not (command.program == "git"):
+        if name in _JUDGED and command.program != "git":
             words = command.argv[at:]
             if command.program == "find":
                 words = tuple(_found(each, command) for each in words if each.shown not in (";", "+"))
@@ -148,33 +148,37 @@ def _rebuilds(command: Command) -> Iterator[str]:
     given = [(name, word.shown) for name, word in command.env]
     given += [(name, value) for name, equals, value in (text.partition("=") for text in texts[1:]) if equals]
     for name, value in given:
-        if _REBUILD_ENV.fullmatch(name) and value not in ("", "0", "False", "false"):
+        if name in REBUILD_NAMES and value not in ("", "0", "False", "false"):
             yield name
     cwd = place(command.cwd or "")
-    home = cwd.name in exempt.ENGINES or (cwd.where == "installed")
+    home = cwd if cwd.name in exempt.ENGINES or cwd.where == "installed" else None
     if scan_install.PYTHON.fullmatch(program):
-        script = next((t for t in texts[1:] if not t.startswith("-")), "")
-        where = place(command.path(script) or script)
-        builds = any(verb in texts for verb in _BUILD_VERBS)
-        if script.endswith("setup.py") and builds and (where.name in exempt.ENGINES or where.where == "installed"):
-            yield posixpath.dirname(where.shown) or where.name
-        elif texts[1:3] == ["-m", "build"] and home:
-            yield cwd.shown
-        elif "-m" in texts and any(re.match(r"aiter\.(?:jit|aot)|aiter\.ops.*compile", text) for text in texts):
-            yield "aiter"
-    elif program in ("cmake", "ninja", "make", "meson", "bazel", "pip-wheel"):
-        named = [place(command.path(t) or t) for t in _folders(texts)]
+        yield from _python_builds(command, texts, home)
+    elif program in ("cmake", "ninja", "make", "meson", "bazel"):
+        named = [place(command.path(text) or text) for text in _folders(texts)]
         found = next((each for each in named if each.name in exempt.ENGINES or each.where == "installed"), None)
+        if found is None and not {"--version", "clean", "lint", "docs", "help"} & set(texts):
+            found = home
         if found is not None:
             yield found.shown
-        elif home and "--version" not in texts and not {"clean", "lint", "docs", "help"} & set(texts):
-            yield cwd.shown
-    elif program in _COMPILERS:
-        at = texts.index("-o") if "-o" in texts else len(texts)
-        target = texts[at + 1] if at + 1 < len(texts) else ""
-        found_at = touched(command.path(target) or target) if target else None
-        if found_at is not None:
-            yield found_at
+    elif program in _COMPILERS and "-o" in texts[:-1]:
+        target = texts[texts.index("-o") + 1]
+        touches = touched(command.path(target) or target)
+        if touches is not None:
+            yield touches
+
+
+def _python_builds(command: Command, texts: list[str], home: Place | None) -> Iterator[str]:
+    """`setup.py develop`, `python -m build`, the JIT of aiter."""
+    script = next((text for text in texts[1:] if not text.startswith("-")), "")
+    where = place(command.path(script) or script)
+    engine = where.name in exempt.ENGINES or where.where == "installed"
+    if script.endswith("setup.py") and engine and any(verb in texts for verb in _BUILD_VERBS):
+        yield posixpath.dirname(where.shown) or where.name
+    elif texts[1:3] == ["-m", "build"] and home is not None:
+        yield home.shown
+    elif "-m" in texts and any(re.match(r"aiter\.(?:jit|aot)|aiter\.ops.*compile", text) for text in texts):
+        yield "aiter"
 
 
 def _folders(texts: list[str]) -> Iterator[str]:

@@ -79,9 +79,13 @@ _NAMED = re.compile(
 _INSTALLS = re.compile(_WORD % rb"pip[0-9.]*|uv|conda|micromamba|mamba|easy_install" + rb"(?![a-z0-9])")
 _PACKAGE = re.compile(_WORD % b"|".join(re.escape(name) for name in _PACKAGES) + rb"(?![a-z])")
 _SYSTEM = re.compile(exempt.SYSTEM.pattern.encode())
+_APPLIES = re.compile(
+    rb"git (?:apply|am)\b|\bapply\b[^\n]*\.(?:patch|diff)|\bpatch (?:-|<|[.\"'/$])|patch(?:es)?\.(?:sh|py)\b|quilt push"
+)
 _CONTEXT = re.compile(
     rb"\b(?:vllm|sglang|aiter|lmcache|mooncake|flashinfer|rocm|mi3[0-9]{2}x|gfx9[0-9a-f]{1,2}|sgl-workspace)\b|"
-    rb"(?:dist|site)-packages|VLLM_|SGLANG_|AITER_|LMCACHE_|vllm-|--tensor-parallel",
+    rb"\b(?:torch|triton|rccl|nccl|gpus?|llm|inference|kimi|deepseek|llama|qwen|benchmark(?:s|ing)?|kernels/|tp[0-9])\b|"
+    rb"(?:dist|site)-packages|VLLM_|/workspace/|/app/|SGLANG_|AITER_|LMCACHE_|vllm-|--tensor-parallel",
     re.IGNORECASE,
 )
 
@@ -118,6 +122,8 @@ def worth_reading(data: bytes) -> bool:
     if any(token in lower for token in _TOKENS) and _NAMED.search(lower) is not None:
         return True
     if any(token in lower for token in _INSTALLERS) and _INSTALLS.search(lower) and _PACKAGE.search(lower):
+        return True
+    if _APPLIES.search(lower) is not None and _CONTEXT.search(data) is not None:
         return True
     return any(token in lower for token in _MANAGERS) and _SYSTEM.search(lower) is not None
 

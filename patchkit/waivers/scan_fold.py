@@ -122,30 +122,36 @@ class Folder:
 
     def on_attribute(self, node: ast.Attribute) -> Folded:
         owner = self.fold(node.value)
-        if isinstance(owner, list) and node.attr == "parents" and owner:
-            owner = owner[0]
+        owner = owner[0] if isinstance(owner, list) and owner and node.attr == "parents" else owner
         if isinstance(owner, Ref):
-            if node.attr in ("__file__", "__cached__") or (owner.spec and node.attr == "origin"):
-                return module_file(owner.name)
-            if node.attr in ("__path__", "submodule_search_locations"):
-                return [posixpath.join(SITE, owner.name.replace(".", "/"))]
-            if owner.name == "sys" and node.attr == "executable":
-                return "python3"
-            if owner.name == "sys" and node.attr == "argv":
-                return [self.here, *self.argv]
-            return Ref(f"{owner.name}.{node.attr}")
-        if isinstance(owner, str):
-            if node.attr == "parent":
+            return self.of_module(owner, node.attr)
+        if not isinstance(owner, str):
+            return None
+        match node.attr:
+            case "parent":
                 return posixpath.dirname(owner)
-            if node.attr == "parents":
+            case "parents":
                 found: list[Folded] = []
                 while owner not in ("/", ""):
                     owner = posixpath.dirname(owner)
                     found.append(owner)
                 return found
-            if node.attr in ("name", "stem"):
+            case "name" | "stem":
                 return posixpath.basename(owner)
-        return None
+            case _:
+                return None
+
+    def of_module(self, owner: Ref, name: str) -> Folded:
+        """An attribute of something imported."""
+        if name in ("__file__", "__cached__") or (owner.spec and name == "origin"):
+            return module_file(owner.name)
+        if name in ("__path__", "submodule_search_locations"):
+            return [posixpath.join(SITE, owner.name.replace(".", "/"))]
+        if owner.name == "sys" and name == "executable":
+            return "python3"
+        if owner.name == "sys" and name == "argv":
+            return [self.here, *self.argv]
+        return Ref(f"{owner.name}.{name}")
 
     def on_subscript(self, node: ast.Subscript) -> Folded:
         owner = self.fold(node.value)
@@ -197,32 +203,24 @@ class Folder:
 
     def on_call(self, node: ast.Call) -> Folded:
         name = self.called(node.func)
-        words = [self.fold(arg) for arg in node.args]
-        if name in ("os.path.join", "path.join", "join") and len(node.args) > 1:
+        values = [self.fold(arg) for arg in node.args]
+        if not node.args:
+            return _site(name) or self.method(node)
+        if name.endswith(("Path", "PurePath", "path.join")) or (name == "join" and len(node.args) > 1):
             return posixpath.normpath(posixpath.join(*(self.text(arg) for arg in node.args)))
-        if name.endswith(("pathlib.Path", "Path", "PurePath")) and node.args:
-            return posixpath.join(*(self.text(arg) for arg in node.args))
-        if name in ("os.path.dirname", "dirname") and node.args:
+        if name in ("os.path.dirname", "dirname"):
             return posixpath.dirname(self.text(node.args[0]))
-        if name in ("os.environ.get", "os.getenv", "getenv", "environ.get") and node.args:
+        if name in ("os.environ.get", "os.getenv", "getenv", "environ.get"):
             key = self.text(node.args[0])
-            default = self.environment.get(key) or (self.fold(node.args[1]) if len(node.args) > 1 else None)
+            default = self.environment.get(key) or (values[1] if len(values) > 1 else None)
             return default if default is not None else "${" + key + "}"
         if name in _SITES:
-            return SITE if ("path" in name and name != "site.getsitepackages") or "distribution" in name else [SITE]
-        if name in _MODULES and words and isinstance(words[0], str):
-            return Ref(words[0])
-        if name in _SPECS and words and isinstance(words[0], str):
-            return Ref(words[0], spec=True)
-        if name in _FILES and words and isinstance(words[0], Ref):
-            return module_file(words[0].name)
-        if name == "getattr" and len(words) > 1 and isinstance(words[0], Ref) and isinstance(words[1], str):
-            return Ref(f"{words[0].name}.{words[1]}")
-        if name in ("importlib.resources.files", "resources.files", "files") and words:
-            package = words[0].name if isinstance(words[0], Ref) else self.text(node.args[0])
-            return posixpath.join(SITE, package.replace(".", "/"))
-        if (name in _SAME or name.endswith(".glob")) and words:
-            return words[0]
+            return _site(name)
+        found = _imported(name, values)
+        if found is not None:
+            return found
+        if name in _SAME or name.endswith(".glob"):
+            return values[0]
         return self.method(node)
 
     def called(self, func: ast.expr) -> str:
@@ -237,28 +235,55 @@ class Folder:
         """A method of a path or a text."""
         if not isinstance(node.func, ast.Attribute):
             return None
-        owner, name = self.fold(node.func.value), node.func.attr
-        if isinstance(owner, list) and owner:
-            owner = owner[0]
-        if not isinstance(owner, str):
-            return None
-        texts = [self.text(arg) for arg in node.args]
-        if name in ("joinpath", "glob", "rglob", "locate_file"):
-            found = posixpath.join(owner, *texts)
-            return [found] if "glob" in name else found
-        if name == "with_name" and texts:
-            return posixpath.join(posixpath.dirname(owner), texts[0])
-        if name == "with_suffix" and texts:
-            return posixpath.splitext(owner)[0] + texts[0]
-        if name == "iterdir":
+        owner = self.fold(node.func.value)
+        owner = owner[0] if isinstance(owner, list) and owner else owner
+        return _method(owner, node.func.attr, [self.text(arg) for arg in node.args]) if isinstance(owner, str) else None
+
+
+def _method(owner: str, name: str, texts: list[str]) -> Folded:
+    match name:
+        case "joinpath" | "locate_file":
+            return posixpath.join(owner, *texts)
+        case "glob" | "rglob":
+            return [posixpath.join(owner, *texts)]
+        case "iterdir":
             return [posixpath.join(owner, "x.py")]
-        if name == "format":
-            return re.sub(r"\{[^{}]*\}", HOLE, owner) if not texts else _formatted(owner, texts)
-        if name == "replace" and len(texts) > 1 and texts[0]:
+        case "with_name" if texts:
+            return posixpath.join(posixpath.dirname(owner), texts[0])
+        case "with_suffix" if texts:
+            return posixpath.splitext(owner)[0] + texts[0]
+        case "format":
+            return _formatted(owner, texts)
+        case "replace" if len(texts) > 1 and texts[0]:
             return owner.replace(texts[0], texts[1])
-        if name == "split":
-            return [part for part in owner.split(texts[0] if texts and texts[0] else None)]
-        return owner if name in _SAME_METHODS else None
+        case "split":
+            return list(owner.split(texts[0] if texts and texts[0] else None))
+        case _:
+            return owner if name in _SAME_METHODS else None
+
+
+def _site(name: str) -> Folded:
+    """The site, if a function of that name tells it."""
+    if name not in _SITES:
+        return None
+    return [SITE] if name.endswith("packages") else SITE
+
+
+def _imported(name: str, values: list[Folded]) -> Folded:
+    """What functions that look modules up return."""
+    first = values[0]
+    if name == "getattr" and isinstance(first, Ref) and len(values) > 1 and isinstance(values[1], str):
+        return Ref(f"{first.name}.{values[1]}")
+    if name in _FILES and isinstance(first, Ref):
+        return module_file(first.name)
+    if name in ("importlib.resources.files", "resources.files", "files"):
+        package = first.name if isinstance(first, Ref) else first if isinstance(first, str) else HOLE
+        return posixpath.join(SITE, package.replace(".", "/"))
+    if not isinstance(first, str):
+        return None
+    if name in _MODULES:
+        return Ref(first)
+    return Ref(first, spec=True) if name in _SPECS else None
 
 
 def _formatted(text: str, values: list[str]) -> str:

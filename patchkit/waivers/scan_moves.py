@@ -53,10 +53,10 @@ def removes(command: Command) -> Iterator[tuple[str, bool]]:
         for word in words:
             path = command.path(word.shown) or word.shown
             found = place(path)
-            if _BYTECODE.search(path + names) or found.where in ("elsewhere", "unknown"):
-                if not re.search(r"/\.aiter(?:/|$)", path):
-                    continue
-            built = _BUILT.search(path + names) is not None or "/.aiter" in path
+            cached = re.search(r"/\.aiter(?:/|$)", path) is not None
+            if not cached and (_BYTECODE.search(path + names) or found.where in ("elsewhere", "unknown")):
+                continue
+            built = cached or _BUILT.search(path + names) is not None
             if found.where == "installed" or built:
                 yield found.shown, built
 

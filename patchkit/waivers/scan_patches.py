@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from patchkit.model import shell_options
 from patchkit.waivers import exempt
-from patchkit.waivers.scan_places import place
+from patchkit.waivers.scan_places import HERE, place
 from patchkit.waivers.scan_types import Trace
 
 if TYPE_CHECKING:
@@ -76,37 +76,43 @@ def patches(command: Command) -> Iterator[Trace]:
     if call is None:
         return
     folder = place(call.folder)
-    if folder.where == "elsewhere" and not folder.name and not call.text:
-        sure = False
-        if posixpath.isabs(call.folder) and not call.folder.startswith(("/workspace", "/__here__")):
-            return
-    else:
-        sure = folder.name != "" or folder.where == "installed"
-    if call.text is not None:
-        for touches in diff_touches(call.text, call.folder, call.strip, known=sure):
-            yield Trace(line=command.line, kind="patch", touches=touches, text=command.raw)
+    known = folder.name != "" or folder.where == "installed"
+    if not known and posixpath.isabs(call.folder) and not call.folder.startswith(("/workspace", HERE)):
+        if call.text is not None:
+            yield from _diff(command, call, call.text, known=False)
         return
-    for file in call.files or ("",):
-        if not file:
-            named = exempt_url(call.url) if call.url else None
-            if named == "" and not sure:
-                continue
-            touches = call.url or (folder.shown if sure else "a diff that is read while it runs")
-            yield Trace(line=command.line, kind="patch", touches=touches, text=command.raw, sure=sure or bool(named))
-            continue
-        content = command.files.get(command.path(file) or "")
-        if content is not None and content.text is not None:
-            for touches in diff_touches(content.text, call.folder, call.strip, known=sure):
-                yield Trace(line=command.line, kind="patch", touches=touches, text=command.raw)
-            continue
-        if content is not None:  # written by the script itself, from elsewhere
-            named = exempt_url(content.url) if content.url else None
-            if named == "" and not sure:
-                continue
-            touches = content.url or file
-            yield Trace(line=command.line, kind="patch", touches=touches, text=command.raw, sure=sure or bool(named))
-            continue
-        path = command.path(file) or file
+    if call.text is not None:
+        yield from _diff(command, call, call.text, known=known)
+    elif not call.files:
+        touches = folder.shown if known else "a diff that is read while it runs"
+        yield from _fetched(command, call.url, touches, known=known)
+    for file in call.files if call.text is None else ():
+        yield from _file(command, call, file, known=known)
+
+
+def _diff(command: Command, call: _Call, text: str, *, known: bool) -> Iterator[Trace]:
+    """A diff that the script itself holds."""
+    for touches in diff_touches(text, call.folder, call.strip, known=known):
+        yield Trace(line=command.line, kind="patch", touches=touches, text=command.raw)
+
+
+def _fetched(command: Command, url: str, touches: str, *, known: bool) -> Iterator[Trace]:
+    """A diff that comes from somewhere while the script runs: its address may say of which project it is."""
+    named = exempt_url(url) if url else None
+    if named != "" or known:
+        sure = known or bool(named)
+        yield Trace(line=command.line, kind="patch", touches=url or touches, text=command.raw, sure=sure)
+
+
+def _file(command: Command, call: _Call, file: str, *, known: bool) -> Iterator[Trace]:
+    """A patch file: one that the script has written before, or one to be looked for."""
+    path = command.path(file) or file
+    content = command.files.get(path)
+    if content is not None and content.text is not None:
+        yield from _diff(command, call, content.text, known=known)
+    elif content is not None:
+        yield from _fetched(command, content.url or "", file, known=known)
+    else:
         yield Trace(
             line=command.line,
             kind="patch",
@@ -115,7 +121,7 @@ def patches(command: Command) -> Iterator[Trace]:
             patch=path,
             folder=call.folder,
             strip=call.strip,
-            sure=sure or _named(path),
+            sure=known or _named(path),
         )
 
 
@@ -135,10 +141,10 @@ def diff_touches(text: str, folder: str, strip: int, *, known: bool) -> list[str
     """The files of the stack that a diff changes, applied in `folder`. `known`: the folder is the stack's."""
     found: list[str] = []
     names: list[str] = []
-    for name in _HEADER.findall(text):
+    for header in _HEADER.findall(text):
+        name = header.split("\t")[0].strip()
         if re.match(r"a/.* b/", name):
-            name = name.rsplit(" b/", 1)[-1] if strip == 0 else "b/" + name.rsplit(" b/", 1)[-1]
-        name = name.split("\t")[0].strip()
+            name = "b/" * (strip > 0) + name.rsplit(" b/", 1)[-1]
         if name not in ("/dev/null", "") and not re.match(r"\d", name):
             names.append(name)
     for name in names:
@@ -185,9 +191,9 @@ def _git(command: Command) -> _Call | None:
     parsed = shell_options.parse(tuple(words[1:]), short="pC", long=_GIT_VALUED)
     if parsed.has(*_ASKS) and not parsed.has("--apply"):
         return None
-    option = parsed.last("--directory")
-    if option is not None and option.value:
-        folder = posixpath.join(folder, option.value)
+    below = parsed.last("--directory")
+    if below is not None and below.value:
+        folder = posixpath.join(folder, below.value)
     if verb == "am" and parsed.has("--continue", "--skip", "--quit"):
         return None
     files = tuple(word.shown for word in parsed.operands if word.shown != "-")
@@ -198,10 +204,10 @@ def _patch(command: Command) -> _Call | None:
     parsed = shell_options.parse(command.argv[1:], short="pdiFoBYzrgVD", long=_PATCH_LONG)
     if parsed.has(*_ASKS, "-v", "-C"):
         return None
-    option = parsed.last("-d", "--directory")
+    given_folder = parsed.last("-d", "--directory")
     folder = command.cwd or ""
-    if option is not None:
-        value = option.value or (option.word.shown if option.word is not None else "")
+    if given_folder is not None:
+        value = given_folder.value or (given_folder.word.shown if given_folder.word is not None else "")
         folder = command.path(value) or value
     given = parsed.last("-i", "--input")
     files = [given.value or (given.word.shown if given.word is not None else "")] if given is not None else []

@@ -67,7 +67,7 @@ def place(path: str) -> Place:
     shown = "/".join(parts) if not absolute else path
     if "debian" in full[:-1] or full[:1] == ["DEBIAN"]:
         return Place(where="elsewhere", name="", shown=shown)
-    found = _in_site(full, absolute=absolute) or _in_image(full, parts, path, absolute=absolute)
+    found = _in_site(full, absolute=absolute) or _in_image(full, path, absolute=absolute)
     if found is not None:
         return found
     return Place(where="elsewhere" if absolute else "unknown", name="", shown=shown or path)
@@ -110,7 +110,7 @@ def _in_site(parts: list[str], *, absolute: bool) -> Place | None:
     return Place(where="installed", name=name, shown=shown)
 
 
-def _in_image(full: list[str], parts: list[str], path: str, *, absolute: bool) -> Place | None:
+def _in_image(full: list[str], path: str, *, absolute: bool) -> Place | None:
     """Trees of the engines outside of the site, and the libraries below them."""
     if absolute and len(full) > 1 and full[0] == "opt" and re.match(r"rocm", full[1]):
         return Place(where="installed", name="rocm", shown=path)

@@ -198,24 +198,24 @@ class _Walker:
 
     def replaced(self, target: ast.expr, node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> None:
         """An assignment to something of the stack's."""
+        if not isinstance(target, ast.Attribute | ast.Subscript):
+            return
+        owner = self.folder.fold(target.value)
+        if not isinstance(owner, Ref):
+            return
         if isinstance(target, ast.Attribute):
-            owner = self.folder.fold(target.value)
-            if isinstance(owner, Ref):
-                self.object(node, f"{owner.name}.{target.attr}")
-                if owner.name == "sys" and target.attr == "path":
-                    self.paths(node, self.folder.fold(node.value))
-        elif isinstance(target, ast.Subscript):
-            owner = self.folder.fold(target.value)
-            if isinstance(owner, Ref) and owner.name == "sys.modules":
-                self.object(node, self.folder.text(target.slice))
-            elif isinstance(owner, Ref) and owner.name == "os.environ":
-                if self.folder.text(target.slice) == "PYTHONPATH":
-                    for touches in scan_commands.python_path(self.folder.text(node.value)):
-                        self.add(node, "shadow", touches)
-            elif isinstance(owner, Ref) and owner.name == "sys.path":
+            self.object(node, f"{owner.name}.{target.attr}")
+            if (owner.name, target.attr) == ("sys", "path"):
                 self.paths(node, self.folder.fold(node.value))
-            elif isinstance(owner, Ref) and exempt.normal(owner.top) in exempt.ENGINES:
-                self.object(node, owner.name)
+        elif owner.name == "sys.modules":
+            self.object(node, self.folder.text(target.slice))
+        elif owner.name == "os.environ" and self.folder.text(target.slice) == "PYTHONPATH":
+            for touches in scan_commands.python_path(self.folder.text(node.value)):
+                self.add(node, "shadow", touches)
+        elif owner.name == "sys.path":
+            self.paths(node, self.folder.fold(node.value))
+        elif exempt.normal(owner.top) in exempt.ENGINES:
+            self.object(node, owner.name)
 
     def object(self, node: ast.AST, name: str) -> None:
         """An object of the stack that is replaced, or mocked."""
@@ -245,38 +245,44 @@ class _Walker:
 
     def call(self, node: ast.Call) -> None:
         name = self.folder.called(node.func)
-        method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-        words = node.args
+        args = node.args
         options = {word.arg: word.value for word in node.keywords if word.arg}
         if isinstance(node.func, ast.Name) and node.func.id in self.functions:
             self.follow(self.functions[node.func.id], node)
-        elif name in ("open", "io.open", "codecs.open", "os.open"):
-            mode = (
-                self.folder.text(words[1] if len(words) > 1 else options.get("mode"))
-                if len(words) > 1 or "mode" in options
-                else "r"
-            )
-            if words and mode != HOLE and _WRITE.search(mode):
-                self.file(node, self.folder.text(words[0]), in_place=self.reads or "+" in mode)
-        elif name in _COPY and len(words) > 1:
-            self.copied(node, self.folder.text(words[0]), self.folder.text(words[1]))
-        elif name in _REMOVE and words:
-            self.removed(node, self.folder.text(words[0]))
-        elif _RUN.search(name) and (words or "args" in options):
-            self.run(node, words[0] if words else options["args"], options.get("cwd"))
-        elif name in ("fileinput.input", "fileinput.FileInput", "FileInput") and words and "inplace" in options:
-            for each in _texts(self.folder.fold(words[0])):
+        elif name in ("open", "io.open", "codecs.open", "os.open") and args:
+            given = args[1] if len(args) > 1 else options.get("mode")
+            mode = self.folder.text(given) if given is not None else "r"
+            if mode != HOLE and _WRITE.search(mode):
+                self.file(node, self.folder.text(args[0]), in_place=self.reads or "+" in mode)
+        elif _RUN.search(name) and (args or "args" in options):
+            self.run(node, args[0] if args else options["args"], options.get("cwd"))
+        elif name in ("fileinput.input", "fileinput.FileInput", "FileInput") and args and "inplace" in options:
+            for each in _texts(self.folder.fold(args[0])):
                 self.file(node, each, in_place=True)
-        elif name in ("setattr", "delattr", "builtins.setattr") and len(words) > 1:
-            owner = self.folder.fold(words[0])
+        elif name in _REMOVE and args:
+            self.removed(node, self.folder.text(args[0]))
+        elif len(args) > 1 and self.pair(node, name, args):
+            return
+        else:
+            method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+            self.other(node, name, method, args)
+
+    def pair(self, node: ast.Call, name: str, args: list[ast.expr]) -> bool:
+        """Functions of two words: copies, `setattr`, downloads. False for any other."""
+        second = self.folder.text(args[1])
+        if name in _COPY:
+            self.copied(node, self.folder.text(args[0]), second)
+        elif name in ("setattr", "delattr", "builtins.setattr"):
+            owner = self.folder.fold(args[0])
             if isinstance(owner, Ref):
-                self.object(node, f"{owner.name}.{self.folder.text(words[1])}")
-        elif name in ("urllib.request.urlretrieve", "urlretrieve", "wget.download") and len(words) > 1:
-            touches = touched(self.folder.text(words[1]))
+                self.object(node, f"{owner.name}.{second}")
+        elif name in ("urllib.request.urlretrieve", "urlretrieve", "wget.download"):
+            touches = touched(second)
             if touches is not None:
                 self.add(node, "download", touches)
         else:
-            self.other(node, name, method, words)
+            return False
+        return True
 
     def other(self, node: ast.Call, name: str, method: str, words: list[ast.expr]) -> None:
         """Mocks, import paths, and methods of paths."""

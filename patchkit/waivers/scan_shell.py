@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from patchkit.waivers import scan_commands, scan_install, scan_python
-from patchkit.waivers.scan_types import Trace
 from patchkit.waivers.scan_walk import walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from patchkit.model.shell_types import Command, Content
+    from patchkit.waivers.scan_types import Trace
 
 _DEEPEST = 4
 _SCRIPT = re.compile(r"\.(?:sh|bash|slurm|sbatch)$")
@@ -50,8 +51,6 @@ def _command(command: Command, name: str, line: int, depth: int, read: set[tuple
 
 
 def _shifted(trace: Trace, line: int) -> Trace:
-    from dataclasses import replace
-
     return replace(trace, line=trace.line + line) if line else trace
 
 

@@ -23,7 +23,7 @@ from patchkit.waivers.scan_places import HERE, SITE, place
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from patchkit.model.shell_record import Node
+    from patchkit.model.shell_syntax import Node
     from patchkit.model.shell_types import Redirect
     from patchkit.model.shell_words import Text, Value
 

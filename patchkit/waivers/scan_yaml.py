@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from patchkit.model.yamlfile import Scalar, Where
+    from patchkit.waivers.kinds import Kind
 
 _RUNS = re.compile(
     r"(?:^|[_-])(?:run|runs?cmd|commands?|cmds?|scripts?|args?|entry-?points?|exec|shell|bash|setup|prepare|prologue|"
@@ -47,47 +48,50 @@ def _scalar(scalar: Scalar, name: str) -> Iterator[Trace]:
     keys = _keys(scalar.where)
     last = keys[-1] if keys else ""
     text = scalar.value
-    shown = text.strip().split("\n", 1)[0][:200]
     file = _FILE.search(last)
     if file is not None and "\n" in text:  # a config map that holds a program
-        if posixpath.basename(last) in ("sitecustomize.py", "usercustomize.py"):
-            yield Trace(line=scalar.line - 1, kind="shadow", touches=last, text=shown)
+        if scan_commands.is_hook(last):
+            yield _trace(scalar, "shadow", last, line=scalar.line - 1)
         if file["suffix"] == "py":
             yield from scan_python.python(text, line=scalar.line - 1)
         else:
             yield from scan_shell.shell(text, name=name, line=scalar.line - 1)
         return
     if any(_RUNS.search(key) for key in keys[-2:]) or "\n" in text.strip():
-        cwd = "${PWD}"
-        for trace in scan_shell.shell(_script(text), name=name, line=scalar.line - 1, cwd=cwd):
-            yield trace
-    if last == "PYTHONPATH":
-        for touches in scan_commands.python_path(text):
-            yield Trace(line=scalar.line, kind="shadow", touches=touches, text=shown)
-    elif text.startswith("PYTHONPATH="):
-        for touches in scan_commands.python_path(text.split("=", 1)[1]):
-            yield Trace(line=scalar.line, kind="shadow", touches=touches, text=shown)
+        yield from scan_shell.shell(_script(text), name=name, line=scalar.line - 1)
+    if last == "PYTHONPATH" or text.startswith("PYTHONPATH="):
+        for touches in scan_commands.python_path(text.removeprefix("PYTHONPATH=")):
+            yield _trace(scalar, "shadow", touches)
+    for touches in _mounted(scalar, keys, last):
+        yield _trace(scalar, "mount", touches)
+    yield from _settings(scalar, keys, last)
+
+
+def _settings(scalar: Scalar, keys: list[str], last: str) -> Iterator[Trace]:
+    """Variables that start a rebuild, and the files that Ansible's modules change."""
+    text = scalar.value
     if last in scan_commands.REBUILD_NAMES and text not in ("", "0", "false"):
-        yield Trace(line=scalar.line, kind="rebuild", touches=last, text=shown)
-    if last in _TARGETS:
-        yield from (
-            Trace(line=scalar.line, kind="mount", touches=t, text=shown) for t in scan_commands.mount_target(text)
-        )
-    elif any(_MOUNTS.search(key) for key in keys[-2:]):
-        yield from (
-            Trace(line=scalar.line, kind="mount", touches=t, text=shown) for t in scan_commands.mount_value(text)
-        )
-        if isinstance(scalar.where[-1], str) and last.startswith("/"):
-            yield from (
-                Trace(line=scalar.line, kind="mount", touches=t, text=shown) for t in scan_commands.mount_target(last)
-            )
+        yield _trace(scalar, "rebuild", last)
     if last in ("path", "dest", "dst") and len(keys) > 1 and _MODULES.search(keys[-2]):
-        touches_one = touched(text, in_place=True)
-        if touches_one is not None:
-            kind = (
-                "overwrite" if keys[-2].rsplit(".", 1)[-1] in ("copy", "template", "unarchive", "get_url") else "edit"
-            )
-            yield Trace(line=scalar.line, kind=kind, touches=touches_one, text=shown)  # type: ignore[arg-type]
+        found = touched(text, in_place=True)
+        puts = keys[-2].rsplit(".", 1)[-1] in ("copy", "template", "unarchive", "get_url")
+        if found is not None:
+            yield _trace(scalar, "overwrite" if puts else "edit", found)
+
+
+def _trace(scalar: Scalar, kind: Kind, touches: str, *, line: int = 0) -> Trace:
+    shown = scalar.value.strip().split("\n", 1)[0][:200]
+    return Trace(line=line or scalar.line, kind=kind, touches=touches, text=shown)
+
+
+def _mounted(scalar: Scalar, keys: list[str], last: str) -> Iterator[str]:
+    """The installed paths that a value mounts over."""
+    if last in _TARGETS:
+        yield from scan_commands.mount_target(scalar.value)
+    elif any(_MOUNTS.search(key) for key in keys[-2:]):
+        yield from scan_commands.mount_value(scalar.value)
+        if last.startswith("/"):
+            yield from scan_commands.mount_target(last)
 
 
 def _script(text: str) -> str:
@@ -106,15 +110,14 @@ def _lists(values: list[Scalar], name: str) -> Iterator[Trace]:
         if not _RUNS.search(str(key)):
             continue
         texts = [word.value for word in words]
-        if key == "args" and (*where[:-1], "command") in groups:
-            texts = [*(word.value for word in groups[*where[:-1], "command"]), *texts]
+        before = groups.get((*where[:-1], "command"), []) if key == "args" else []
+        texts = [*(word.value for word in before), *texts]
         if len(texts) < 2 or (posixpath.basename(texts[0]) in scan_commands.SHELLS):
             continue
         if any("\n" in text for text in texts[:1]) or " " in texts[0]:
             continue
         made = scan_walk.plain(texts, line=words[0].line)
-        for trace in scan_shell.commands_of(made, name, 0):
-            yield trace
+        yield from scan_shell.commands_of(made, name, 0)
 
 
 def _named(values: list[Scalar]) -> Iterator[Trace]:
@@ -122,18 +125,13 @@ def _named(values: list[Scalar]) -> Iterator[Trace]:
     table = {scalar.where: scalar for scalar in values}
     for where, scalar in table.items():
         keys = _keys(where)
-        if keys and keys[-1] == "name" and scalar.value == "PYTHONPATH":
-            value = table.get((*where[:-1], "value"))
-            if value is not None:
-                for touches in scan_commands.python_path(value.value):
-                    yield Trace(line=value.line, kind="shadow", touches=touches, text=value.value[:200])
-        if len(keys) > 1 and keys[-1] == "name" and re.search(r"(?:^|\.)pip$", keys[-2]):
-            if exempt.requirement(scalar.value) in exempt.STACK:
-                yield Trace(line=scalar.line, kind="install", touches=scalar.value, text=scalar.value[:200])
-        if (
-            keys
-            and keys[-1] in ("pip", "pip_packages", "pip_install", "extra_pip_packages")
-            and isinstance(where[-1], int)
-        ):
-            if exempt.requirement(scalar.value) in exempt.STACK:
-                yield Trace(line=scalar.line, kind="install", touches=scalar.value, text=scalar.value[:200])
+        if not keys:
+            continue
+        value = table.get((*where[:-1], "value")) if keys[-1] == "name" and scalar.value == "PYTHONPATH" else None
+        if value is not None:
+            for touches in scan_commands.python_path(value.value):
+                yield _trace(value, "shadow", touches)
+        listed = keys[-1] in ("pip", "pip_packages", "pip_install", "extra_pip_packages") and isinstance(where[-1], int)
+        module = len(keys) > 1 and keys[-1] == "name" and re.search(r"(?:^|\.)pip$", keys[-2])
+        if (listed or module) and exempt.requirement(scalar.value) in exempt.STACK:
+            yield _trace(scalar, "install", scalar.value)
