@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from patchkit.core.errors import ConfigError
 from patchkit.waivers import exempt as lists
 from patchkit.waivers import scan_cache
+from patchkit.waivers.exempt import words
 from patchkit.waivers.scan_file import NOTHING, FileResult, Language, analyse, language, worth_reading
 from patchkit.waivers.scan_patches import diff_touches
 from patchkit.waivers.scan_places import HERE
@@ -28,10 +29,15 @@ if TYPE_CHECKING:
 
     Covered: TypeAlias = Mapping[str, str] | Callable[[ScanFinding], str | None]
 
-__all__ = ["Report", "ScanFinding", "covered_by", "scan", "scan_report"]
+__all__ = ["Report", "ScanFinding", "covered_by", "files_below", "scan", "scan_report"]
 
 _SKIPPED = frozenset(
     (".git", ".hg", ".venv", "venv", "node_modules", "__pycache__", ".tox", ".mypy_cache", ".patchkit")
+)
+_NO_SCRIPTS = words(
+    ".md .rst .txt .json .jsonl .csv .tsv .xml .html .css .js .ts .svg .png .jpg .gif .pdf .gz .bz2 .xz .zst .zip .tar .whl"
+    " .so .o .a .co .hsaco .bin .pyc .pyi .c .h .cc .cpp .hpp .cu .rs .go .java .lock .log .toml .ini .cfg .po .mo .1 .8"
+    " .safetensors .pt .npy .parquet .sqlite .db .ttf .woff .woff2"
 )
 _PARALLEL = 12  # files to parse; fewer are read sooner than other processes start
 _HOLE = re.compile(r"\$\{[^}]*\}|[*?\[]")
@@ -96,6 +102,11 @@ def covered_by(table: Mapping[str, str]) -> Callable[[ScanFinding], str | None]:
     return find
 
 
+def files_below(paths: Iterable[Path]) -> list[tuple[Path, Language]]:
+    """Every file that a scan of `paths` reads, with its language."""
+    return list(_files(paths))
+
+
 def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, Language]]:
     """Every file to be read, with its language, in a stable order."""
     for path in paths:
@@ -115,7 +126,7 @@ def _below(folder: Path) -> Iterator[tuple[Path, Language]]:
         for name in sorted(names):
             path = Path(root, name)
             named = language(path, b"")
-            if named is None and "." in name[1:] and not name.endswith((".in", ".tmpl", ".j2")):
+            if named is None and path.suffix.lower() in _NO_SCRIPTS:
                 continue
             if path.is_symlink() or not path.is_file():
                 continue

@@ -18,7 +18,7 @@ _VALUED = {"cp": "tS", "mv": "tS", "ln": "tS", "install": "tmogS", "rsync": "efT
 _BUILT = re.compile(
     r"\.(?:so|co|hsaco|o|a)\b|\.so\*|/jit(?:/|$)|/build(?:/|$)|\.egg-info|module_\w+|\.cubin", re.IGNORECASE
 )
-_BYTECODE = re.compile(r"__pycache__|\.pyc\b")
+_BYTECODE = re.compile(r"__pycache__|\.py[co]\b|\.py\[(?:co|oc)\]")
 _MOVERS = ("cp", "mv", "ln", "install", "rsync", "scp")
 
 

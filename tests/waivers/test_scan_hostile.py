@@ -29,14 +29,19 @@ FILES = {
     "calls.sh": ("\n".join(f"f{i}() {{ f{i + 1}; f{i + 1}; }}" for i in range(40)) + "\nf0\n" + SED).encode(),
     "loops.sh": ("for a in {}; do\n".format("1 " * 100) * 5 + SED + "done\n" * 5).encode(),
     "recursive.sh": ("f() { f; vllm; f; }\nf\n" + SED).encode(),
-    "eval.sh": ("x='eval \"$x\"'\neval \"$x\"\n" + SED).encode(),
+    "eval.sh": ('x=\'eval "$x"\'\neval "$x"\n' + SED).encode(),
     "nested.py": ("import vllm\nx = " + "(" * 5_000 + ")" * 5_000).encode(),
     "sums.py": ("import vllm\nx = " + "+".join(["1"] * 100_000)).encode(),
     "not.py": ("import vllm\nx = " + "not " * 50_000 + "1").encode(),
     "attributes.py": ("import vllm\nvllm" + ".x" * 30_000 + " = 1").encode(),
-    "recursion.py": ("import vllm\ndef f(x):\n    f(x)\n    f(x)\n    g(x)\ndef g(x):\n    f(x)\n    g(x)\nf(1)\n").encode(),
+    "recursion.py": (
+        b"import vllm\ndef f(x):\n    f(x)\n    f(x)\n    g(x)\ndef g(x):\n    f(x)\n    g(x)\nf(1)\n"
+    ),
     "nested.yaml": ("vllm: " + "[" * 100_000).encode(),
-    "bomb.yaml": ("a: &a [vllm, vllm]\n" + "\n".join(f"{chr(98 + i)}: &{chr(98 + i)} [*{chr(97 + i)}, *{chr(97 + i)}]" for i in range(20))).encode(),
+    "bomb.yaml": (
+        "a: &a [vllm, vllm]\n"
+        + "\n".join(f"{chr(98 + i)}: &{chr(98 + i)} [*{chr(97 + i)}, *{chr(97 + i)}]" for i in range(20))
+    ).encode(),
     "tabs.yaml": b"run:\n\t- vllm\n\x00\x01",
     "long.Dockerfile": ("FROM vllm\nRUN " + "true && \\\n" * 50_000 + "true").encode(),
     "heredoc.Dockerfile": ("FROM vllm\nRUN <<EOF\n" + SED * 1000).encode(),
@@ -57,7 +62,8 @@ def test_it_ends(name, tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["unclosed-heredoc.sh", "unclosed-quotes.sh", "nul-late.sh", "doubling.sh", "calls.sh", "loops.sh", "recursive.sh"]
+    "name",
+    ["unclosed-heredoc.sh", "unclosed-quotes.sh", "nul-late.sh", "doubling.sh", "calls.sh", "loops.sh", "recursive.sh"],
 )
 def test_what_can_be_read_is_found(name, tmp_path) -> None:
     (tmp_path / name).write_bytes(FILES[name])
