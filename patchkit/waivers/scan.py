@@ -76,11 +76,12 @@ def scan_report(
             unread.append((str(path), result.unread))
         for trace in _resolved(result, path, beside):
             if not _is_exempt(trace, exempt):
+                touches = trace.touches.removeprefix(f"{HERE}/")
                 made = ScanFinding(
                     path=str(path),
                     line=trace.line,
                     kind=trace.kind,
-                    touches=trace.touches,
+                    touches=touches,
                     waiver=None,
                     text=trace.text,
                 )

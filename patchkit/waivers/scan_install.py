@@ -32,7 +32,7 @@ _LONG = tuple(
 _VERBS = ("install", "uninstall", "sync", "add", "remove")
 _PIP = re.compile(r"pip[0-9.]*|\$\{?\w*PIP\w*\}?", re.IGNORECASE)
 PYTHON = re.compile(r"python[0-9.]*|pypy3?|\$\{?\w*PY(?:THON)?\w*\}?", re.IGNORECASE)
-_APART = re.compile(r"(?:^|/)[^/]*v?env[^/]*/(?:[^/]+/)*bin/", re.IGNORECASE)
+_APART = re.compile(r"(?:^|/)[^/]*v?env[^/]*/(?:[^/]+/)*bin/|^\$\{[^}]*\}/bin/", re.IGNORECASE)
 _APT = ("apt", "apt-get", "aptitude", "microdnf", "dnf", "yum", "zypper", "apk")
 _CONDA = ("conda", "mamba", "micromamba")
 _LOCAL = re.compile(r"^(?:\.{0,2}/|/|file:|\$)|^[\w.-]+/")
@@ -87,7 +87,7 @@ def _pip(command: Command, texts: list[str], start: int) -> Iterator[str]:
     if verb not in _VERBS:
         return
     parsed = shell_options.parse(command.argv[start + 1 :], short=_SHORT, long=_LONG)
-    apart = _APART.search(texts[0]) is not None or parsed.has("-t", "--target", "--prefix", "--root")
+    apart = _apart(command, texts[0]) or parsed.has("-t", "--target", "--prefix", "--root")
     names = exempt.ENGINES if apart else exempt.STACK
     if parsed.has("--dry-run"):
         return
@@ -99,6 +99,13 @@ def _pip(command: Command, texts: list[str], start: int) -> Iterator[str]:
             yield from _file(value, command, names)
     for word in parsed.operands:
         yield from _one(word.shown, command, names, source=False)
+
+
+def _apart(command: Command, program: str) -> bool:
+    """Whether a pip is that of an environment of its own, by its path or because the script has made it."""
+    path = command.path(program) or program
+    made = posixpath.join(posixpath.dirname(posixpath.dirname(path)), "pyvenv.cfg")
+    return _APART.search(program) is not None or made in command.files
 
 
 def _one(text: str, command: Command, names: frozenset[str], *, source: bool) -> Iterator[str]:

@@ -137,7 +137,8 @@ def _moved(command: Command, program: str) -> Iterator[str]:
 
 def _into(command: Command, source: str, target: str) -> Iterator[str]:
     """A file or a folder put at `target`, or into it."""
-    name = posixpath.basename(source.rstrip("/"))
+    whole = command.program == "rsync" and source.endswith("/")
+    name = "" if whole else posixpath.basename(source.rstrip("/"))
     path = command.path(target) or target
     is_file = re.search(r"\.\w{1,6}$", posixpath.basename(path)) and not target.endswith("/")
     if not is_file and name not in ("", ".", "*") and posixpath.basename(path) != name:

@@ -188,6 +188,9 @@ class ScanWalker(Walker):
         if command.program == "test":
             return Result(self.written(writes, NOTHING))
         result = super().carry_out(command, writes)
+        folder = _environment(command)
+        if folder is not None:
+            self.state.write({posixpath.join(folder, "pyvenv.cfg"): Content(text=None, why="a virtual environment")})
         if result.out.text is None and command.program in ("find", "grep", "egrep", "rg"):
             found = _asked(command)
             if found is not None:
@@ -213,6 +216,15 @@ def _asked(command: Command) -> str | None:
     if program in ("ls", "readlink", "realpath", "dirname", "echo"):
         named = next((text for text in texts[1:] if place(text).where == "installed"), None)
         return posixpath.dirname(named) if named and program == "dirname" else named
+    return None
+
+
+def _environment(command: Command) -> str | None:
+    """The folder of the virtual environment that a command makes."""
+    texts = [word.shown for word in command.argv]
+    if texts[1:3] == ["-m", "venv"] or texts[:2] == ["uv", "venv"] or command.program == "virtualenv":
+        named = [text for text in texts[1:] if not text.startswith("-") and text != "venv"]
+        return command.path(named[-1]) if named else None
     return None
 
 
@@ -260,7 +272,8 @@ def walk(text: str, *, name: str, given: Mapping[str, str] | None = None, cwd: s
         except RecursionError:
             if not flat:
                 continue
-        return tuple(walker.commands)
+        own = () if flat else walker.functions  # a call of a function is what its body does
+        return tuple(command for command in walker.commands if command.program not in own)
     return ()
 
 

@@ -72,7 +72,7 @@ def _settings(scalar: Scalar, keys: list[str], last: str) -> Iterator[Trace]:
     text = scalar.value
     if last in scan_commands.REBUILD_NAMES and text not in ("", "0", "false"):
         yield _trace(scalar, "rebuild", last)
-    if last in ("path", "dest", "dst") and len(keys) > 1 and _MODULES.search(keys[-2]):
+    if last in ("path", "dest", "dst") and text.startswith("/") and len(keys) > 1 and _MODULES.search(keys[-2]):
         found = touched(text, in_place=True)
         puts = keys[-2].rsplit(".", 1)[-1] in ("copy", "template", "unarchive", "get_url")
         if found is not None:

@@ -34,9 +34,7 @@ FILES = {
     "sums.py": ("import vllm\nx = " + "+".join(["1"] * 100_000)).encode(),
     "not.py": ("import vllm\nx = " + "not " * 50_000 + "1").encode(),
     "attributes.py": ("import vllm\nvllm" + ".x" * 30_000 + " = 1").encode(),
-    "recursion.py": (
-        b"import vllm\ndef f(x):\n    f(x)\n    f(x)\n    g(x)\ndef g(x):\n    f(x)\n    g(x)\nf(1)\n"
-    ),
+    "recursion.py": (b"import vllm\ndef f(x):\n    f(x)\n    f(x)\n    g(x)\ndef g(x):\n    f(x)\n    g(x)\nf(1)\n"),
     "nested.yaml": ("vllm: " + "[" * 100_000).encode(),
     "bomb.yaml": (
         "a: &a [vllm, vllm]\n"
