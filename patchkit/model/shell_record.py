@@ -320,7 +320,8 @@ class Recorder(ABC):
         return tuple(made), stdin, writes
 
     def redirect(self, node: Node, target: Node | None) -> Redirect:
-        fd = next((int(source(child)) for child in node.children if child.type == "file_descriptor"), None)
+        fds = (source(child) for child in node.children if child.type == "file_descriptor")
+        fd = next((int(text) for text in fds if text.isdecimal()), None)
         operator = next(child.type for child in node.children if not child.is_named)
         words = expand(target, self) if target is not None else []
         word = words[0] if len(words) == 1 else Word(text=None, raw=source(node), why="no single file")

@@ -38,6 +38,9 @@ _IMAGE = frozenset(("app", "opt", "usr", "vllm-workspace", "sgl-workspace", "wor
 _ROOTS = frozenset(("vllm-workspace", "sgl-workspace"))
 
 
+_LONGEST = 4096  # no path is longer
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """Where a path lies; `name` is the package, `shown` the path as findings name it."""
@@ -58,6 +61,8 @@ class Place:
 @lru_cache(maxsize=20_000)
 def place(path: str) -> Place:
     """Where `path` lies. `unknown`: its directory is not known, and nothing in it names the stack."""
+    if len(path) > _LONGEST:
+        return Place(where="elsewhere", name="", shown=path[:80])
     path = _hinted(path.strip())
     holes = list(_HOLE.finditer(path))
     rest = path[holes[-1].end() :] if holes else path
@@ -78,6 +83,8 @@ def _hinted(path: str) -> str:
     holes = list(_HOLE.finditer(path))
     for hole in reversed(holes):
         name = re.sub(r"[${}()]", "", hole[0])
+        if path[hole.end() : hole.end() + 1] not in ("", "/"):
+            continue
         if not re.fullmatch(r"\w+", name):
             continue
         words = name.upper().split("_")

@@ -31,6 +31,7 @@ _MOST_STEPS = 12_000  # statements, of loops and functions unrolled
 _MOST_COMMANDS = 6_000
 _SEEN = ("PYTHONPATH", "AITER_REBUILD", "VLLM_FORCE_REBUILD")
 _MOST_TEXT = 1_000_000
+_SHORT_TEXT = 2_000
 _SIMPLE = frozenset(
     ["program", "command", "redirected_statement", "list", "pipeline", "variable_assignment", "declaration_command"]
 )
@@ -80,6 +81,7 @@ class ScanWalker(Walker):
         self.flat = flat
         self.uncalled = False
         self.steps = 0
+        self.kept = 0
 
     # -- control flow that survives whatever the grammar makes of a broken script
 
@@ -158,8 +160,10 @@ class ScanWalker(Walker):
         return raw if len(raw) < 200 else "${long}"
 
     def assign(self, name: str, value: Value) -> None:
-        if isinstance(value, str) and len(value) > _MOST_TEXT:
-            value = "${" + name + "}"
+        if isinstance(value, str) and len(value) > _SHORT_TEXT:
+            self.kept += len(value)
+            if self.kept > _MOST_TEXT:  # a text that grows with every round
+                value = "${" + name + "}"
         super().assign(name, value)
 
     def substitute(self, node: Node) -> Text:
