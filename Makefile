@@ -14,10 +14,10 @@ help:
 	@echo "make test               set up, then run the tests (with real vLLM sources on the CPU)"
 	@echo "make check              lint, types, generated files"
 	@echo "make lock               resolve every stack and write its lock"
-	@echo "make bench              measure start-up, apply and the no-op; prints a table"
+	@echo "make bench              measure start-up, apply, the no-op and the bundle; prints tables"
 	@echo "make scan-corpus        recall and precision of waiver scan on the snippets of tests/cases/scan"
 	@echo "make slow               the slow tests"
-	@echo "make kills              hundreds of kills of containers: tens of minutes, needs an engine"
+	@echo "make kills              hundreds of kills of clients, containers and engines: a quarter of an hour"
 	@echo "make clean              remove the environment and caches of the tools"
 
 setup: $(READY)
@@ -49,6 +49,8 @@ check: $(READY)
 	$(BIN)/python -m patchkit.model.schema --check
 	$(BIN)/python -m patchkit.cli.reference --check
 	$(BIN)/patchkit lock --check
+	$(BIN)/patchkit waiver render --check
+	$(BIN)/patchkit waiver check
 	$(BIN)/python -m pytest -q tests/test_house.py
 
 lock: $(READY)
@@ -56,6 +58,8 @@ lock: $(READY)
 
 bench: $(READY)
 	@$(BIN)/python benchmarks/startup.py
+	@$(BIN)/python benchmarks/history.py
+	@$(BIN)/python benchmarks/bundle.py
 
 scan-corpus: $(READY)
 	@$(BIN)/python benchmarks/scan_corpus.py

@@ -9,12 +9,13 @@ from __future__ import annotations
 import io
 import os
 import zipfile
-from dataclasses import replace
+from importlib.util import MAGIC_NUMBER, cache_from_source, source_hash
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import patchkit
 from patchkit.core.bundle import LOCK
+from patchkit.core.values import replace
 
 if TYPE_CHECKING:
     from patchkit.app.project import Project
@@ -34,14 +35,18 @@ sys.exit(main(sys.argv[1:], reader()))
 _EARLIEST = (1980, 1, 1, 0, 0, 0)
 
 
-def make_bundle(project: Project, lock: Lock, steps: tuple[LockedStep, ...] | None = None) -> bytes:
+def make_bundle(
+    project: Project, lock: Lock, steps: tuple[LockedStep, ...] | None = None, *, compiled: bool = False
+) -> bytes:
     """The bundle of `lock` as bytes, with the inputs of `steps` (all without). Raises ConfigError where
-    an input is stale or not at hand."""
+    an input is stale or not at hand. `compiled`: for one use; this interpreter's byte-code goes along, and spares
+    one of the same version the compiling. Any other passes it by and takes the sources."""
     carried = lock.steps if steps is None else steps
     members = {
         "__main__.py": _MAIN,
         LOCK: Path(project.lock_file(lock.image.name)).read_bytes(),
         **{f"patchkit/{name}": data for name, data in _code().items()},
+        **({f"patchkit/{name}": data for name, data in _byte_code().items()} if compiled else {}),
         **{f"inputs/{s.input.sha256}": project.read_input(s) for s in _with_inputs(carried) if s.input is not None},
     }
     buffer = io.BytesIO()
@@ -67,6 +72,23 @@ def _code() -> dict[str, bytes]:
         "__init__.py": (root / "__init__.py").read_bytes(),
         **{f"core/{path.name}": path.read_bytes() for path in (root / "core").glob("*.py")},
     }
+
+
+def _byte_code() -> dict[str, bytes]:
+    """The byte-code of core that this interpreter keeps and that fits the sources, as PEP 552 has it: unchecked."""
+    found = {}
+    for path in (Path(patchkit.__file__).parent / "core").glob("*.py"):
+        try:
+            data = Path(cache_from_source(str(path), optimization="")).read_bytes()
+        except OSError:
+            continue
+        status = path.stat()
+        stamp = b"".join(
+            (number & 0xFFFFFFFF).to_bytes(4, "little") for number in (int(status.st_mtime), status.st_size)
+        )
+        if data[:16] == MAGIC_NUMBER + bytes(4) + stamp:
+            found[f"core/{path.name}c"] = MAGIC_NUMBER + b"\1\0\0\0" + source_hash(path.read_bytes()) + data[16:]
+    return found
 
 
 def write_bundle(path: str, data: bytes) -> None:

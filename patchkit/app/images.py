@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unidiff.errors import UnidiffParseError
-from unidiff.patch import PatchSet
-
 from patchkit.core.errors import ConfigError
+from patchkit.model import diffstat
 from patchkit.model.load import load_image, load_stack
 from patchkit.report.images import Details, FileStat, Overview, StepDetails
 
@@ -96,19 +93,18 @@ def details(project: Project, name: str) -> Details:
 
 
 def _stats(project: Project, step: LockedStep | None) -> tuple[FileStat, ...]:
-    """The diffstat of a patch, read by unidiff: for people to see, never for applying."""
+    """The diffstat of a patch: for people to see, never for applying."""
     if step is None:
         return ()
     if step.kind != "patch" or step.input is None:
         return tuple(FileStat(path=change.path, added=0, removed=0) for change in step.changes)
     try:
-        text = project.read_input(step).decode("latin-1")
-        counts = {file.path: (file.added, file.removed) for file in PatchSet(io.StringIO(text))}
-    except (ConfigError, OSError, UnidiffParseError):
-        counts = {}
-    prefix = f"{step.action['prefix']}/" if step.action.get("prefix") else ""
+        counts = diffstat.count(project.read_input(step))
+    except (ConfigError, OSError):
+        counts = None
+    prefix = step.action.get("prefix")
+    found = ((change.path, diffstat.find(counts, change.path, prefix)) for change in step.changes)
     return tuple(
-        FileStat(path=change.path, added=added, removed=removed)
-        for change in step.changes
-        for added, removed in [counts.get(change.path.removeprefix(prefix), (0, 0))]
+        FileStat(path=path, added=count.added if count else 0, removed=count.removed if count else 0)
+        for path, count in found
     )

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from patchkit.app.lock_remote import pinned
-from patchkit.core.errors import ConfigError, PatchkitError, UnreachableError
+from patchkit.app.lock_remote import naming, pinned
+from patchkit.core.errors import ConfigError, UnreachableError
 from patchkit.core.lockfile import LockedInput, LockedPackage, LockedStep, LockedWheel, Unknown
-from patchkit.io.http import WrongContentError, redact
+from patchkit.io.http import redact
 from patchkit.sources import simple
 from patchkit.sources.open import python_of
 from patchkit.sources.pipconfig import load_settings
@@ -33,12 +33,13 @@ class PackagePins:
         self._http: Http | None = None
 
     def pin(
-        self, pip: Packages, old: LockedStep | None, keep: Callable[[str, bytes], str] | None
+        self, step_id: str, pip: Packages, old: LockedStep | None, keep: Callable[[str, bytes], str] | None
     ) -> tuple[tuple[LockedPackage, ...], Unknown | None]:
         """The packages of a step, pinned, or what keeps it unresolved. `keep` carries a wheel's bytes in the
         project and returns its path (None: wheels are not carried).
 
-        What `old` has for the same requirement of the same index stays as it is.
+        What `old` has for the same requirement of the same index stays as it is. Raises ConfigError where the
+        index has no wheel that could be installed, UnreachableError where one that is to be carried cannot be had.
         """
         assert pip.index is not None
         requirements = [r for r in pinned(pip) if isinstance(r, str)]
@@ -50,34 +51,55 @@ class PackagePins:
         found = []
         for requirement in requirements:
             package = known.get(requirement)
-            try:
+            with naming(f"step {step_id} (pip)", self.image.name):
                 if package is None or (keep is not None and not package.wheels):
-                    package = self._pinned(requirement, pip.index, package, keep)
-            except WrongContentError:
-                raise
-            except PatchkitError as error:
-                command = (
-                    f"patchkit lock --image {self.image.name}, where the index has it and can be reached ({error})"
-                )
-                return (), Unknown(what=f"the hashes of {requirement}", command=command)
+                    try:
+                        wheels = self._wheels(requirement, pip.index)
+                    except UnreachableError as error:
+                        if package is not None:
+                            raise
+                        return (), self._unknown(requirement, error)
+                    package = self._package(requirement, wheels, package, keep)
             found.append(package)
         return tuple(found), None
 
-    def _pinned(
-        self, requirement: str, index: str, known: LockedPackage | None, keep: Callable[[str, bytes], str] | None
-    ) -> LockedPackage:
+    def _unknown(self, requirement: str, error: UnreachableError) -> Unknown:
+        command = f"patchkit lock --image {self.image.name}, where the index has it and can be reached ({error})"
+        return Unknown(what=f"the hashes of {requirement}", command=command)
+
+    def _wheels(self, requirement: str, index: str) -> list[Artifact]:
+        """What the index lists that could be installed, each with its sha256."""
         name, _, version = requirement.partition("==")
         project = canonicalize_name(name.partition("[")[0])
         artifacts, page = self._listed(project, Version(version), index)
+        if artifacts and all(a.kind == simple.SDIST for a in artifacts):
+            raise ConfigError(
+                f"{redact(page)}: it has {requirement} as a source archive only, which would have to be built:"
+                " that runs its code, and gives other bytes each time",
+                hint=f"build it once (pip wheel --no-deps {requirement}), put the wheel on an index of yours,"
+                " and name that as the step's `index`",
+            )
         wheels = [a for a in artifacts if a.kind == simple.WHEEL and a.sha256 is not None]
         if not wheels:
             raise UnreachableError(f"{redact(page)}: it lists no wheel of {requirement} with a sha256")
+        return wheels
+
+    def _package(
+        self,
+        requirement: str,
+        wheels: list[Artifact],
+        known: LockedPackage | None,
+        keep: Callable[[str, bytes], str] | None,
+    ) -> LockedPackage:
         hashes = known.hashes if known is not None else tuple(sorted({str(a.sha256) for a in wheels}))
         carried: tuple[LockedWheel, ...] = ()
         if keep is not None:
             best = simple.ranked(wheels, simple.machine_of(self.image.platform), python_of(self.image.site))
             if not best or best[0].sha256 not in hashes:
-                raise ConfigError(f"{requirement}: the index has no wheel for {self.image.platform} that was locked")
+                raise ConfigError(
+                    f"{requirement}: the index has no wheel for {self.image.platform} that was locked",
+                    hint="lock it without --vendor, or take a version that has one",
+                )
             carried = (self._carried(best[0], keep),)
         return LockedPackage(requirement=requirement, hashes=hashes, wheels=carried)
 
@@ -104,7 +126,8 @@ class PackagePins:
         data = self.cache.blob(artifact.sha256)
         if data is None:
             destination = self.cache.blob_destination(artifact.sha256)
-            self._http.stream_to(artifact.url, destination, sha256=artifact.sha256, size=artifact.size)
+            partial = self.cache.partial(artifact.url)
+            self._http.stream_to(artifact.url, destination, sha256=artifact.sha256, size=artifact.size, partial=partial)
             data = self.cache.blob(artifact.sha256)
         assert data is not None
         path = keep(artifact.name, data)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from patchkit.core.errors import ConfigError, UnreachableError
-from patchkit.core.lockfile import LockedInput, Unknown
+from patchkit.core.errors import ConfigError, PatchkitError
+from patchkit.core.lockfile import LockedInput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from patchkit.io.http import Http
     from patchkit.model.stack import Packages, RemoteFile
@@ -28,6 +29,17 @@ def pinned(pip: Packages) -> tuple[str | dict[str, str | None], ...]:
     )
 
 
+@contextmanager
+def naming(who: str, image: str) -> Iterator[None]:
+    """Let every error say `who` met it, and what to type once its cause is gone."""
+    try:
+        yield
+    except PatchkitError as error:
+        then = f"then: patchkit lock --image {image}"
+        problems = (f"{who}: {problem}" for problem in error.problems)
+        raise type(error)(*problems, hint=f"{error.hint}; {then}" if error.hint else then) from error
+
+
 def file_input(
     step_id: str,
     file: RemoteFile,
@@ -36,27 +48,20 @@ def file_input(
     image: str,
     at_hand: Callable[[LockedInput], bytes | None],
     open_http: Callable[[], Http],
-) -> tuple[LockedInput, bytes | None, Unknown | None]:
-    """The pin of a file, its bytes, and what keeps it unresolved: its server cannot be reached now.
+) -> tuple[LockedInput, bytes]:
+    """The pin of a file, and its bytes.
 
-    Raises `WrongContentError` where the server answers with other bytes than the YAML states, and
-    ConfigError where the bytes at hand have another size than it states.
+    Raises UnreachableError where its server does not answer, or with other bytes than the YAML states; what came
+    until then is gone on with the next time. ConfigError where the bytes at hand have another size than it states.
     """
-    from patchkit.io.http import WrongContentError
-
     assert file.url is not None
     assert file.sha256 is not None
     pin = LockedInput(path=None, url=file.url, sha256=file.sha256)
     data = at_hand(pin)
     if data is None:
-        try:
-            destination = cache.blob_destination(file.sha256)
-            open_http().stream_to(file.url, destination, sha256=file.sha256, size=file.size)
-        except WrongContentError:
-            raise
-        except UnreachableError as error:
-            command = f"patchkit lock --image {image}, where its server can be reached ({error})"
-            return pin, None, Unknown(what=f"the content of {file.path}", command=command)
+        destination, partial = cache.blob_destination(file.sha256), cache.partial(file.url)
+        with naming(f"step {step_id} (file): {file.path}", image):
+            open_http().stream_to(file.url, destination, sha256=file.sha256, size=file.size, partial=partial)
         data = cache.blob(file.sha256)
     assert data is not None
     assert hashlib.sha256(data).hexdigest() == file.sha256
@@ -65,4 +70,4 @@ def file_input(
             f"step {step_id}: {file.path}: expected {file.size} bytes, the file of that sha256 has {len(data)}",
             hint="correct `file.size` in the stack",
         )
-    return pin, data, None
+    return pin, data

@@ -100,9 +100,9 @@ def _record(path: str, placed: dict[str, str]) -> None:
 
 def _renew(path: str, base: str, outdated: list[str], placed: dict[str, str]) -> tuple[str, ...]:
     """Take an applied stack off a root whose sources have changed, and see that nobody edited it."""
+    from patchkit.core.holding import read_ledger
     from patchkit.core.operate import Target, revert
     from patchkit.core.site import Site
-    from patchkit.core.transaction import read_ledger
 
     hint = f"if nothing in it matters: rm -r {path}, then run it again"
     with Site(base) as site:

@@ -24,6 +24,7 @@ def run(command: str, args: Namespace) -> int:
     from patchkit.app import project as projects
     from patchkit.io.progress import working
 
+    gc.freeze()  # nor is all of it looked through once more at the end
     if args.root is not None:
         raise ConfigError("--root and --container: only one of them names the target", hint="leave one of them out")
     project = projects.find(args.folder)
@@ -37,6 +38,7 @@ def run(command: str, args: Namespace) -> int:
             from patchkit.app.archives import by_archives
 
             request = shared.request(lock, project.read_input, args)
+            container.require_runnable(place, command, request)
             with by_archives(lock, place, args) as target:
                 done = perform(command, request, target, force=getattr(args, "force", False))
     if inside is None:

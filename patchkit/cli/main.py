@@ -14,10 +14,11 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("revert", "revert", "put the pristine files back"),
     ("verify", "verify", "compare a tree with its ledger and the lock"),
     ("diff", "diff", "print the stack as one unified diff"),
-    ("status", "status", "what is on disk, step by step"),
+    ("status", "status", "each step: what is on disk, what became of it upstream, and what to do"),
     ("lock", "lock", "resolve a stack and pin every input and file by hash"),
     ("bundle", "bundle", "one file that applies the stack where there is nothing but python3"),
     ("image", "image", "list and show images"),
+    ("waiver", "waiver", "waivers: the scaffold, the document, and the check that they cover the stacks"),
     ("import", "import_", "turn a hand-written apply script into steps of a stack, without running it"),
 )
 
@@ -26,7 +27,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit code. `argv` is without the program's name."""
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["-C"] and len(words) > 2:  # as in git, the folder may come first
-        words = [words[2], *words[:2], *words[3:]]
+        words = [*words[2:], *words[:2]]
     command = words[0] if words else ""
     return guarded(lambda: _run(command, words[1:]), command, as_json="--json" in words)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from patchkit.core import options as shared
+from patchkit.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
+    from datetime import date
 
 
 def common(parser: ArgumentParser, *examples: str, image: bool = True) -> None:
@@ -30,4 +32,30 @@ def target(parser: ArgumentParser) -> None:
         nargs="?",
         const="",
         help="work inside this container (its id, its name, or the beginning of one); without ID: list those that fit",
+    )
+
+
+def today(parser: ArgumentParser) -> None:
+    """--today: what makes a run the same on every day."""
+    parser.add_argument("--today", metavar="DATE", help="take DATE (2026-12-01) for today")
+
+
+def day(text: str | None, option: str = "--today") -> date:
+    """The day that an option names; without one the day it is. Raises ConfigError."""
+    from datetime import date
+
+    if text is None:
+        return date.today()  # noqa: DTZ011 - the person's own day is meant
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise ConfigError(f"{option} {text}: expected a day such as 2026-12-01", hint=f"{option} 2026-12-01") from None
+
+
+def template(parser: ArgumentParser) -> None:
+    """--template: an own form of the waivers' documents."""
+    parser.add_argument(
+        "--template",
+        metavar="FILE",
+        help="render with this Jinja template (default: waivers/template.md.j2 if it is there, else the one that ships)",
     )

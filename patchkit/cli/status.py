@@ -7,14 +7,13 @@ import sys
 from typing import TYPE_CHECKING
 
 from patchkit.cli import options
-from patchkit.core.errors import ConfigError
+from patchkit.core.errors import ConfigError, PatchkitError
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from patchkit.app.outlook import Wish
     from patchkit.app.project import Project
-    from patchkit.core.errors import FindingError
     from patchkit.upstream.outlook import StackOutlook
 
 _REPO = re.compile(r"(?:[^/=\s]+/)?[^/=\s]+/[^/=\s]+")
@@ -31,6 +30,7 @@ def configure(parser: ArgumentParser) -> None:
         "patchkit status --fetch --save",
     )
     options.target(parser)
+    parser.add_argument("--on-disk", action="store_true", help="only what is on disk: what a bundle's status says")
     parser.add_argument(
         "--offline", action="store_true", help="ask no forge: answer from what is known, and say its age"
     )
@@ -63,15 +63,43 @@ def run(args: Namespace) -> int:
     wish = _wish(args)
     project = projects.find(args.folder)
     images = _images(project, args)
+    if args.on_disk:
+        _require_alone(args)
+        return _on_disk(project, images, args)
+    several = len(images) != 1
     with working("status"):
-        stacks, record = outlook.look(project, images, wish, args)
+        stacks, record = outlook.look(project, images, wish, args, several=several)
+    error: PatchkitError | None = finding(stacks, fail_on)
     if args.save:
-        outlook.save(project, record)
-    error = finding(stacks, fail_on)
-    several = args.image is None and len(images) != 1
+        try:
+            outlook.save(project, record)
+        except PatchkitError as failed:
+            error = failed
     _print(stacks, args, error=error, several=several)
     errors = [stack.report.exit_code for stack in stacks]
     return max([*errors, 0 if error is None else error.exit_code], default=0)
+
+
+def _require_alone(args: Namespace) -> None:
+    """Raise ConfigError for options that ask about upstream beside --on-disk."""
+    others = [
+        name for name in ("offline", "as_of", "fetch", "clone", "save", "markdown", "fail_on") if getattr(args, name)
+    ]
+    if others:
+        named = ", ".join(f"--{name.replace('_', '-')}" for name in others)
+        raise ConfigError(
+            f"--on-disk and {named}: what is on disk says nothing of upstream", hint="leave one of them out"
+        )
+
+
+def _on_disk(project: Project, images: list[str], args: Namespace) -> int:
+    from patchkit.app import on_disk
+    from patchkit.cli.output import emit, emit_all
+
+    reports = [on_disk.look(project, project.lock(image), args).report for image in images]
+    if len(reports) == 1:
+        return emit(reports[0], as_json=args.json)
+    return emit_all("status", reports, as_json=args.json)
 
 
 def _images(project: Project, args: Namespace) -> list[str]:
@@ -84,7 +112,7 @@ def _images(project: Project, args: Namespace) -> list[str]:
 def _wish(args: Namespace) -> Wish:
     from patchkit.app.outlook import Wish
 
-    if args.as_of is not None and not _DATE.fullmatch(args.as_of):
+    if args.as_of is not None and not _is_date(args.as_of):
         raise ConfigError(
             f"--as-of {args.as_of}: expected a date such as 2026-09-30, or a time such as 2026-09-30T12:00:00Z",
             hint="patchkit status --as-of 2026-09-30",
@@ -106,6 +134,18 @@ def _wish(args: Namespace) -> Wish:
     return Wish(offline=args.offline or args.as_of is not None, as_of=args.as_of, fetch=args.fetch, clones=clones)
 
 
+def _is_date(text: str) -> bool:
+    from patchkit.upstream.record import last_instant
+
+    if not _DATE.fullmatch(text):
+        return False
+    try:
+        last_instant(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _fail_on(text: str | None) -> tuple[str, ...]:
     from patchkit.upstream.outlook import FAIL_ON
 
@@ -122,7 +162,7 @@ def _fail_on(text: str | None) -> tuple[str, ...]:
     return words
 
 
-def _print(stacks: tuple[StackOutlook, ...], args: Namespace, *, error: FindingError | None, several: bool) -> None:
+def _print(stacks: tuple[StackOutlook, ...], args: Namespace, *, error: PatchkitError | None, several: bool) -> None:
     """The stacks on stdout; on stderr what failed."""
     from patchkit.core.program import print_error, print_json
     from patchkit.report import upstream

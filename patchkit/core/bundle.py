@@ -6,15 +6,16 @@ The archive holds this package's core, the lock (`stack.lock.json`) and the byte
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from patchkit.core import options
 from patchkit.core.errors import ConfigError
 from patchkit.core.program import Parser, emit, emit_diff, guarded
+from patchkit.core.values import Value
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable
@@ -62,7 +63,9 @@ def main(words: list[str], read: Callable[[str], bytes], prefix: str = "") -> in
     """Run one command of the bundle whose members `read` returns; the exit code. `prefix` stands
     before the target's path in what it prints: `container:ID:`, where a client runs it inside one."""
     command = words[0] if words else ""
-    return guarded(lambda: _run(command, words[1:], Bundle(read), prefix), command, as_json="--json" in words)
+    code = guarded(lambda: _run(command, words[1:], Bundle(read), prefix), command, as_json="--json" in words)
+    gc.freeze()  # or all that was loaded is looked through once more at the end
+    return code
 
 
 def _run(command: str, words: list[str], bundle: Bundle, prefix: str) -> int:
@@ -96,8 +99,7 @@ def _work(command: str, args: Namespace, bundle: Bundle, prefix: str) -> int:
     return done.emit(as_json=args.json)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
+class Done(Value):
     """What a command found or did; `text` is the diff of `diff`, None for every other command."""
 
     report: Report

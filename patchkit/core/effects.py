@@ -63,10 +63,11 @@ def _lacking(step: LockedStep) -> list[str]:
     return runs.lacking(step.action["needs"], dict(step.action["env"])) if step.kind == "run" else []
 
 
-def look(step: LockedStep, record: Record | None, site: Site, read_input: ReadInput) -> None:
-    """See what carrying it out would do, where that can be told without doing it. Raises PatchkitError."""
+def look(step: LockedStep, record: Record | None, site: Site, read_input: ReadInput) -> str:
+    """What carrying it out would do, in one line, as far as that can be told without doing it. Raises PatchkitError."""
     if step.kind == "pip":
-        pips.look(step, record, site, read_input)
+        return pips.planned_line(step, pips.look(step, record, site, read_input), site)
+    return plan_line(step, site)
 
 
 def begin(step: LockedStep, site: Site) -> Record:

@@ -6,14 +6,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from patchkit.core.change import is_pinned, pristine_view, with_plan
+from patchkit.core.drifted import drift_report
 from patchkit.core.errors import ConflictError, DriftError
+from patchkit.core.holding import locked, read_ledger
 from patchkit.core.operate import (
     Request,
     Target,
     base_report,
     check_identity,
     drift,
-    drift_report,
     is_taken,
     not_pinned,
     require_whole,
@@ -22,7 +23,6 @@ from patchkit.core.operate import (
 from patchkit.core.plan import count_there, make_plan
 from patchkit.core.render_diff import render_diff
 from patchkit.core.selection import FILE_KINDS, require_resolved, select
-from patchkit.core.transaction import locked, read_ledger
 from patchkit.core.tree import UnreadableError
 from patchkit.core.verdicts import GOOD, Outcome
 

@@ -29,7 +29,7 @@ def keep(site: str, name: str, version: str, info: str) -> bool:
     try:
         with open(f"{info}/RECORD", encoding="utf-8", newline="") as stream:
             rows = [row for row in csv.reader(stream) if row]
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
     folder, dist = os.path.split(info)
     target = f"{name.replace('-', '_')}-{version.replace('-', '_')}.dist-info"

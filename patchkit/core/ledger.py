@@ -15,15 +15,16 @@ The site directory itself is the lock (flock): taking it changes no byte and no 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-from patchkit.core.canonical import sealed, unsealed, want, want_kind, want_mode, want_sha256, want_texts
+from patchkit.core.canonical import unsealed, want, want_kind, want_mode, want_sha256, want_texts
 from patchkit.core.errors import DriftError
 from patchkit.core.lockfile import change_in
 from patchkit.core.paths import LEDGER_DIR, UnsafePathError, check_relative
+from patchkit.core.values import Value
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from patchkit.core.lockfile import FileChange
     from patchkit.core.tree import FileState
 
@@ -32,8 +33,7 @@ LEDGER = f"{LEDGER_DIR}/ledger.json"
 PACKAGES = f"{LEDGER_DIR}/packages"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class Kept(Value):
     """A file as the ledger remembers it: digest of its bytes, kind, mode, owner, extended attributes
     (name to hex of the value). `uid` and `gid` are None where patchkit did not choose the owner."""
 
@@ -49,8 +49,7 @@ class Kept:
         return state is not None and state.kind == self.kind and state.mode == self.mode and state.sha256 == self.sha256
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerFile:
+class LedgerFile(Value):
     """One touched file: before the first step and after the last (None: not there), and the steps."""
 
     before: Kept | None
@@ -58,8 +57,7 @@ class LedgerFile:
     steps: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerStep:
+class LedgerStep(Value):
     """One applied step; `spec` is the digest of what it does, `upstream` means it changed nothing;
     `effect` is the record of a step that did more than change files (`patchkit.core.effects`)."""
 
@@ -70,8 +68,7 @@ class LedgerStep:
     effect: dict[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptDir:
+class KeptDir(Value):
     """A directory that was removed because a step emptied it."""
 
     path: str
@@ -80,8 +77,7 @@ class KeptDir:
     gid: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ledger:
+class Ledger(Value):
     """What was applied to a target. `lock` is the lock's digest; `pinned` says that the files were
     the ones the lock was made from; `dirs_created` and `dirs_removed` are undone by a revert;
     `complete` is False while a run that has more than one part is between two of them."""
@@ -126,46 +122,9 @@ def kept_package(name: str, version: str) -> str:
 
 def render(ledger: Ledger) -> str:
     """The ledger as the text of `ledger.json`."""
-    return sealed(
-        {
-            "format": FORMAT,
-            "image": ledger.image,
-            "stack": {"version": ledger.version, "lock": ledger.lock},
-            "stand_in": ledger.stand_in,
-            "pinned": ledger.pinned,
-            "complete": ledger.complete,
-            "steps": [
-                {
-                    "id": step.id,
-                    "spec": step.spec,
-                    "upstream": step.upstream,
-                    "changes": [{"path": c.path, "change": c.change.value, "source": c.source} for c in step.changes],
-                    **({} if step.effect is None else {"effect": step.effect}),
-                }
-                for step in ledger.steps
-            ],
-            "files": {
-                path: {"before": kept_out(file.before), "after": kept_out(file.after), "steps": list(file.steps)}
-                for path, file in sorted(ledger.files.items())
-            },
-            "dirs_created": list(ledger.dirs_created),
-            "dirs_removed": [{"path": d.path, "mode": d.mode, "uid": d.uid, "gid": d.gid} for d in ledger.dirs_removed],
-        }
-    )
+    from patchkit.core.ledger_text import render as text  # only a change of a target writes one
 
-
-def kept_out(kept: Kept | None) -> dict[str, Any] | None:
-    """A `Kept` as JSON data."""
-    if kept is None:
-        return None
-    return {
-        "sha256": kept.sha256,
-        "kind": kept.kind,
-        "mode": f"{kept.mode:04o}",
-        "uid": kept.uid,
-        "gid": kept.gid,
-        "xattrs": dict(kept.xattrs),
-    }
+    return text(ledger)
 
 
 def kept_in(data: dict[str, Any] | None) -> Kept | None:

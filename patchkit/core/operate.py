@@ -1,31 +1,33 @@
-"""apply, revert, verify, diff and status on one open target: the whole tool, but for where locks and
-trees come from. The one implementation behind the command line and the bundle."""
+"""apply, revert and verify on one open target (diff and status: `inspect`): the whole tool, but for where locks and
+trees come from. The one implementation behind the command line and the bundle.
+
+What finds that everything is done already stands here, and is light; what does more is loaded when it is needed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
-
-from patchkit.core.errors import DriftError, IdentityError, PatchkitError, RefusedByMachineError
-from patchkit.core.lockfile import Lock, LockedStep
+from patchkit.core.errors import DriftError, IdentityError, RefusedByMachineError
+from patchkit.core.holding import is_interrupted, locked, read_ledger, repair
 from patchkit.core.paths import parents
 from patchkit.core.report import Report, StepReport
 from patchkit.core.selection import FILE_KINDS, require_resolved, select
 from patchkit.core.site import machine_says
-from patchkit.core.transaction import Transaction, is_interrupted, locked, read_ledger, read_pristine
 from patchkit.core.tree import UnreadableError
+from patchkit.core.values import Value, replace
 from patchkit.core.verdicts import Outcome, Verdict
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from patchkit.core.ledger import Ledger
+    from patchkit.core.lockfile import Lock, LockedStep
     from patchkit.core.site import Site
 
-ReadInput = Callable[[LockedStep], bytes]
+    ReadInput = Callable[[LockedStep], bytes]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class Target(Value):
     """A tree to work on. `managed`: patchkit made it itself from the lock's sources, so that its
     identity is known; `stand_in_meant`: the person said that another release is meant; `is_machine`:
     its root is `/`, so that steps can be run on it."""
@@ -37,8 +39,7 @@ class Target:
     is_machine: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(Value):
     """What to apply: the lock, how to read its inputs, and which part of it."""
 
     lock: Lock
@@ -46,7 +47,7 @@ class Request:
     only: tuple[str, ...] = ()
     stage: str | None = None
     dry_run: bool = False
-    notes: tuple[str, ...] = field(default_factory=tuple)
+    notes: tuple[str, ...] = ()
 
 
 def apply(request: Request, target: Target) -> Report:
@@ -57,35 +58,44 @@ def apply(request: Request, target: Target) -> Report:
     """
     steps = check_request(request, is_machine=target.is_machine)
     with locked(target.site):
-        transaction = Transaction(target.site)
+        repaired = None
         if request.dry_run:
             require_whole(target)
-            repaired = None
         else:
-            repaired = transaction.recover()
+            repaired = repair(target.site)
         ledger = read_ledger(target.site)
         if ledger is None and not request.dry_run:
-            with machine_says(f"cannot change {target.site.path}; nothing was changed"):
-                transaction.drop_bare_directory()
+            _drop_bare_directory(target)
         stand_in = check_identity(request.lock, target, ledger)
         report = base_report("apply", request.lock, target, stand_in, steps)
         report = replace(report, notes=(*request.notes, *((repaired,) if repaired else ())))
         if ledger is not None:
             drifted = drift(target, ledger)
             if drifted:
+                from patchkit.core.drifted import drift_report
+
                 return drift_report(report, ledger, drifted)
             if _is_current(ledger, request, steps, target):
-                return _unchanged(report, ledger)
+                return unchanged(report, ledger)
         if request.stage is not None and not _of_stage(steps, request.stage) and not request.only:
             return _nothing_to_do(report, ledger, request.stage)
+        from patchkit.core.transaction import Transaction  # the no-op above needs none of it
+
         if target.is_machine and (
             any(is_active(step, request.stage) for step in steps) or (ledger is not None and ledger.effects)
         ):
             from patchkit.core.segments import carry_out
         else:
-            from patchkit.core.change import carry_out  # the no-op above needs none of it
+            from patchkit.core.change import carry_out
 
-        return carry_out(request, target, transaction, steps, ledger, report)
+        return carry_out(request, target, Transaction(target.site), steps, ledger, report)
+
+
+def _drop_bare_directory(target: Target) -> None:
+    from patchkit.core.transaction import Transaction
+
+    with machine_says(f"cannot change {target.site.path}; nothing was changed"):
+        Transaction(target.site).drop_bare_directory()
 
 
 def _of_stage(steps: tuple[LockedStep, ...], stage: str) -> bool:
@@ -199,7 +209,9 @@ def drift(target: Target, ledger: Ledger) -> dict[str, str]:
         elif state is None:
             found[path] = "it is gone"
         elif not file.after.is_state(state):
-            found[path] = _difference(file.after.kind, file.after.mode, file.after.sha256, state)
+            from patchkit.core.drifted import difference
+
+            found[path] = difference(file.after, state)
     return found
 
 
@@ -213,40 +225,6 @@ def is_taken(ledger: Ledger, path: str) -> bool:
         file.after is not None and (other in above or other.startswith(f"{path}/"))
         for other, file in ledger.files.items()
     )
-
-
-def _difference(kind: str, mode: int, sha256: str, state: object) -> str:
-    from patchkit.core.tree import FileState
-
-    assert isinstance(state, FileState)
-    if state.kind != kind:
-        return f"expected a {kind}, found a {state.kind}"
-    if state.sha256 != sha256:
-        return f"its content was changed: expected sha256 {sha256[:12]}…, found {state.sha256[:12]}…"
-    return f"its mode was changed: expected {mode:o}, found {state.mode:o}"
-
-
-def drift_report(report: Report, ledger: Ledger, drifted: dict[str, str]) -> Report:
-    """`report` for a target with drift: the error names each file with its steps."""
-    problems = [
-        f"{path} (step {', '.join(ledger.files[path].steps) or '-'}): {why}" for path, why in sorted(drifted.items())
-    ]
-    error = DriftError(
-        *problems,
-        hint=f"look at it: patchkit diff --image {report.image}; give it up:"
-        f" patchkit revert --force --image {report.image}, then apply",
-    )
-    changed = {step_id for path in drifted for step_id in ledger.files[path].steps}
-    in_ledger = {step.id for step in ledger.steps}
-    steps = tuple(
-        replace(
-            step,
-            verdict=Verdict.DRIFTED if step.id in changed else Verdict.APPLIED if step.id in in_ledger else None,
-            detail=tuple(f"{p}: {why}" for p, why in sorted(drifted.items()) if step.id in ledger.files[p].steps),
-        )
-        for step in report.steps
-    )
-    return replace(report, outcome=Outcome.REFUSED, steps=steps, error=error)
 
 
 def _is_current(ledger: Ledger, request: Request, steps: tuple[LockedStep, ...], target: Target) -> bool:
@@ -265,7 +243,8 @@ def _is_current(ledger: Ledger, request: Request, steps: tuple[LockedStep, ...],
     return True
 
 
-def _unchanged(report: Report, ledger: Ledger) -> Report:
+def unchanged(report: Report, ledger: Ledger) -> Report:
+    """`report` for a target that is as its ledger says: each step's verdict is the ledger's."""
     upstream = {step.id for step in ledger.steps if step.upstream}
     applied = {step.id for step in ledger.steps}
     steps = tuple(
@@ -298,6 +277,12 @@ def not_pinned(image: str) -> str:
     )
 
 
+def taken_off(report: Report) -> Report:
+    """`report` once the stack is off: its steps would apply again."""
+    steps = tuple(replace(step, verdict=Verdict.APPLIES) for step in report.steps)
+    return replace(report, outcome=Outcome.REVERTED, steps=steps)
+
+
 def revert(image: str, target: Target, *, force: bool = False, lock: Lock | None = None) -> Report:
     """Put back every pristine file and forget the ledger. `lock` may be stale: only a report about a
     tree without a ledger needs it.
@@ -305,63 +290,9 @@ def revert(image: str, target: Target, *, force: bool = False, lock: Lock | None
     With drift, refuses (the report's `error`), unless `force`: the drifted bytes are given up then.
     Raises DriftError for a tampered ledger, BusyError, RefusedByMachineError.
     """
-    with locked(target.site):
-        transaction = Transaction(target.site)
-        repaired = transaction.recover(force=force)
-        ledger = read_ledger(target.site)
-        if ledger is None:
-            with machine_says(f"cannot change {target.site.path}; nothing was changed"):
-                transaction.drop_bare_directory()
-            notes = ("nothing was applied here",) + ((repaired,) if repaired else ())
-            if lock is not None:
-                report = base_report("revert", lock, target, target.managed and not lock.exact, ())
-                return replace(report, outcome=Outcome.UNCHANGED, notes=notes)
-            return Report(command="revert", image=image, outcome=Outcome.UNCHANGED, target=target.label, notes=notes)
-        if ledger.image != image:
-            raise IdentityError(
-                f"{target.label}: it carries the stack of image {ledger.image}, not of {image}",
-                hint=f"patchkit revert --image {ledger.image}",
-            )
-        report = _ledger_report("revert", target, ledger, repaired)
-        drifted = drift(target, ledger)
-        if drifted and not force:
-            return _refused_revert(report, ledger, drifted)
-        if ledger.effects:
-            from patchkit.core.segments import take_all_off
+    from patchkit.core.reverting import revert as carried_out
 
-            return take_all_off(target, transaction, ledger, report, force=force)
-        from patchkit.core.change import take_off
-
-        take_off(target, transaction, ledger)
-        return taken_off(report)
-
-
-def taken_off(report: Report) -> Report:
-    """`report` once the stack is off: its steps would apply again."""
-    steps = tuple(replace(step, verdict=Verdict.APPLIES) for step in report.steps)
-    return replace(report, outcome=Outcome.REVERTED, steps=steps)
-
-
-def _refused_revert(report: Report, ledger: Ledger, drifted: dict[str, str]) -> Report:
-    refused = drift_report(report, ledger, drifted)
-    assert refused.error is not None
-    hint = f"keep a copy of what you need, then: patchkit revert --force --image {report.image}"
-    return replace(refused, error=DriftError(*refused.error.problems, hint=hint))
-
-
-def _ledger_report(command: str, target: Target, ledger: Ledger, repaired: str | None) -> Report:
-    steps = tuple(StepReport(id=step.id, verdict=Verdict.APPLIED, changes=step.changes) for step in ledger.steps)
-    return Report(
-        command=command,
-        image=ledger.image,
-        outcome=Outcome.REFUSED,
-        version=ledger.version,
-        lock=ledger.lock,
-        target=target.label,
-        stand_in=ledger.stand_in,
-        steps=steps,
-        notes=(repaired,) if repaired else (),
-    )
+    return carried_out(image, target, force=force, lock=lock)
 
 
 def verify(lock: Lock, target: Target, only: tuple[str, ...] = ()) -> Report:
@@ -371,54 +302,6 @@ def verify(lock: Lock, target: Target, only: tuple[str, ...] = ()) -> Report:
     pristine file still there to be put back. Anything else
     is exit 4 (the report's `error`), named file by file and step by step.
     """
-    steps = select(lock, only)
-    with locked(target.site, shared=True):
-        require_whole(target)
-        ledger = read_ledger(target.site)
-        return _verify(lock, target, steps, ledger)
+    from patchkit.core.verifying import verify as carried_out
 
-
-def _verify(lock: Lock, target: Target, steps: tuple[LockedStep, ...], ledger: Ledger | None) -> Report:
-    stand_in = check_identity(lock, target, ledger)
-    if ledger is None:
-        report = base_report("verify", lock, target, stand_in, steps)
-        error: PatchkitError = DriftError(
-            f"{target.label}: the stack is not applied here", hint=f"patchkit apply --image {lock.image.name}"
-        )
-        return replace(report, outcome=Outcome.DRIFTED, error=error)
-    report = base_report("verify", lock, target, ledger.stand_in, steps)
-    if not ledger.steps and steps:
-        error = DriftError(
-            f"{target.label}: none of the steps is applied here", hint=f"patchkit apply --image {lock.image.name}"
-        )
-        return replace(report, outcome=Outcome.DRIFTED, error=error)
-    drifted = drift(target, ledger)
-    if drifted:
-        report = drift_report(report, ledger, drifted)
-        return replace(report, outcome=Outcome.DRIFTED, notes=standing_notes(ledger, report))
-    for kept in {file.before for file in ledger.files.values() if file.before is not None}:
-        read_pristine(target.site, kept)
-    report = _unchanged(report, ledger)
-    if not ledger.complete:
-        error = DriftError(
-            f"{target.label}: an earlier run ended before its last step",
-            hint=f"patchkit apply --image {lock.image.name} goes on with it, revert takes it off",
-        )
-        return replace(report, outcome=Outcome.DRIFTED, error=error)
-    if ledger.effects and target.is_machine:
-        from patchkit.core.segments import broken_effects
-
-        broken = broken_effects(target, ledger)
-        if broken:
-            error = DriftError(*broken, hint=f"carry it out again: patchkit apply --image {lock.image.name}")
-            return replace(report, outcome=Outcome.DRIFTED, error=error)
-    if ledger.lock != lock.digest:
-        error = DriftError(
-            f"{target.label}: applied is stack version {ledger.version} (lock {ledger.lock[:19]}…),"
-            f" the lock here is version {lock.version} ({lock.digest[:19]}…)",
-            hint=f"upgrade it in place: patchkit apply --image {lock.image.name}",
-        )
-        return replace(report, outcome=Outcome.DRIFTED, error=error)
-    absent = [step.id for step in report.steps if step.verdict is None]
-    notes = (*report.notes, f"not applied here: {', '.join(absent)}") if absent else report.notes
-    return replace(report, outcome=Outcome.CLEAN, notes=notes)
+    return carried_out(lock, target, only)

@@ -1,8 +1,7 @@
 """`pip` steps: pinned packages in the interpreter that owns the site.
 
-What is installed is read from `*.dist-info/METADATA` on that interpreter's path; nothing is imported. Only
-wheels are taken: installing one runs no code of its own. `pip install --dry-run` says first what would
-move; packages that the step does not name must not.
+Only wheels are taken: installing one runs no code of its own. `pip install --dry-run` says first what would
+move; packages that the step does not name must not, but for those in its `may_move`.
 """
 
 from __future__ import annotations
@@ -12,15 +11,15 @@ import json
 import os
 import re
 import shutil
-import sys
 import tempfile
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from patchkit.core import keeping, runs
 from patchkit.core.errors import ConfigError, RefusedByMachineError, UnreachableError
+from patchkit.core.packages import in_folder, installed, installer_of, interpreter, normal, path_of, pin, same_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,102 +37,50 @@ _ENV = {
     "PIP_RETRIES": "1",
     "PIP_REQUIRE_HASHES": "",
 }
-_OWNED = re.compile(r"(.*)/lib/python(\d+\.\d+)/(?:site|dist)-packages")
+_MODULE = ("-I", "-B", "-m", "pip")
+_NO_WHEEL = re.compile(r"No matching distribution found for|Could not find a version that satisfies")
+_NO_WHEEL_HINT = (
+    "only wheels are taken, since building a package runs its code, and only for this Python and machine: build one"
+    " with `pip wheel`, and put it on an index that the step's `index` names"
+)
+_NOT_CARRIED_HINT = (
+    "the wheels that the stack carries are all that it may take: name what is missing in `requirements`, pinned,"
+    " then: patchkit lock --vendor"
+)
 _NETWORK = re.compile(
     r"NewConnectionError|NameResolutionError|ConnectTimeout|ReadTimeout|Connection (?:refused|reset|broken)"
     r"|Failed to establish|Temporary failure in name|SSLError|ProxyError|connection error|Remote end closed"
 )
-_LETTERS = {"alpha": "a", "beta": "b", "c": "rc", "pre": "rc", "preview": "rc", "rev": "post", "r": "post"}
 
 
-def interpreter(site: Site) -> str:
-    """The Python that owns the site: PREFIX/bin/pythonX.Y of PREFIX/lib/pythonX.Y/..., else the running one.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What installing a step's packages takes: the accepted sha256 of each, and the version of every other
+    package that would move and may."""
 
-    Raises RefusedByMachineError where the site is of another version than the running one and has none.
-    """
-    match = _OWNED.fullmatch(os.path.realpath(site.path))
-    if match is None:
-        return sys.executable
-    found = f"{match[1]}/bin/python{match[2]}"
-    if os.access(found, os.X_OK):
-        return found
-    if match[2] == f"{sys.version_info[0]}.{sys.version_info[1]}":
-        return sys.executable
-    other = shutil.which(f"python{match[2]}")
-    if other is None:
-        raise RefusedByMachineError(
-            f"{site.path}: there is no {found} and no python{match[2]} to install packages with",
-            hint="run it inside the container that the site belongs to",
-        )
-    return other
-
-
-@lru_cache(maxsize=8)
-def _path_of(python: str, site: Site) -> tuple[str, ...]:
-    """The site and the module path of `python`, in the order in which packages are found."""
-    ended = runs.execute([python, "-I", "-c", "import sys; print('\\n'.join(sys.path))"], site, env={}, timeout=60)
-    if ended.status != 0:
-        raise RefusedByMachineError(f"{python}: it does not start: {ended.why}{ended.last_lines}")
-    return tuple(dict.fromkeys([site.path, *(p for p in ended.output.splitlines() if os.path.isdir(p))]))
-
-
-def normal(name: str) -> str:
-    """A package's name as indexes compare it, without extras."""
-    return re.sub(r"[-_.]+", "-", name.partition("[")[0]).lower()
-
-
-def pin(requirement: str) -> tuple[str, str]:
-    """The normal name and the version of `NAME==VERSION`."""
-    name, _, version = requirement.partition("==")
-    return normal(name), version
-
-
-def same_version(wanted: str, found: str | None) -> bool:
-    """Whether `found` is the version that `==wanted` means: a build (`+cpu`) only where `wanted` names one."""
-    if found is None:
-        return False
-    one, other = _canonical(wanted), _canonical(found)
-    return one == other or (not one[1] and one[0] == other[0])
-
-
-def _canonical(version: str) -> tuple[str, str]:
-    public, _, local = version.lower().strip().removeprefix("v").partition("+")
-    public = re.sub(r"[-_.]?([a-z]+)[-_.]?", lambda m: _LETTERS.get(m[1], m[1]), public)
-    release = re.match(r"(?:\d+!)?[\d.]*", public)
-    head = release[0] if release is not None else ""
-    return re.sub(r"(?:\.0+)+$", "", head.rstrip(".")) + public[len(head) :], re.sub(r"[-_]", ".", local)
-
-
-def installed(site: Site) -> dict[str, str]:
-    """Every package on the interpreter's path: normal name to version."""
-    found: dict[str, str] = {}
-    for folder in _path_of(interpreter(site), site):
-        for name, (version, _) in _in_folder(folder).items():
-            found.setdefault(name, version)
-    return found
-
-
-def _in_folder(folder: str) -> dict[str, tuple[str, str]]:
-    """The packages in one folder: normal name to (version, path of the dist-info)."""
-    found = {}
-    try:
-        names = sorted(name for name in os.listdir(folder) if name.endswith(".dist-info"))
-    except OSError:
-        return {}
-    for name in names:
-        try:
-            with open(f"{folder}/{name}/METADATA", encoding="utf-8", errors="replace") as stream:
-                head = dict(re.findall(r"^(Name|Version): *(\S+)", stream.read(4096), re.MULTILINE))
-            found[normal(head["Name"])] = (head["Version"], f"{folder}/{name}")
-        except (OSError, KeyError):  # a torn installation is none
-            continue
-    return found
+    hashes: dict[str, list[str]]
+    moves: dict[str, str]
 
 
 def is_done(action: dict[str, Any], record: dict[str, Any] | None, site: Site) -> bool:
-    """Whether every package is there in its version. What a killed run has begun must be there whole."""
+    """Whether every package is there in its version, those that moved with them as well. What a killed run
+    has begun must be there whole."""
     begun = record is not None and record["state"] == "begun"
-    return not _missing(action, site) and not (begun and _torn(action, site))
+    return not _missing(action, site) and not _gone(action, record, site) and not (begun and _torn(action, site))
+
+
+def _allowed(action: dict[str, Any]) -> list[str]:
+    return [normal(name) for name in action.get("may_move", ())]
+
+
+def _gone(action: dict[str, Any], record: dict[str, Any] | None, site: Site) -> dict[str, str]:
+    """The packages that the step has moved without naming them, and that are no longer as it left them."""
+    if not _allowed(action) or record is None:
+        return {}
+    there, packages = installed(site), record.get("packages", {})
+    mine = {name: packages[name] for name in _allowed(action) if name in packages}
+    left = {name: entry["after"] or entry.get("known", [None])[0] for name, entry in mine.items()}
+    return {name: after for name, after in left.items() if after is not None and there.get(name) != after}
 
 
 def _missing(action: dict[str, Any], site: Site) -> list[str]:
@@ -144,24 +91,18 @@ def _missing(action: dict[str, Any], site: Site) -> list[str]:
 def _torn(action: dict[str, Any], site: Site) -> list[str]:
     """The dist-info folders of the step's packages that pip had not finished: it writes RECORD last.
     Another installer than pip may leave it out."""
-    wanted = dict(pin(requirement) for requirement in action["requirements"])
+    wanted: dict[str, str | None] = dict.fromkeys(_allowed(action))
+    wanted.update(pin(requirement) for requirement in action["requirements"])
     return [
         path
-        for folder in _path_of(interpreter(site), site)
-        for name, (version, path) in _in_folder(folder).items()
+        for folder in path_of(interpreter(site), site)
+        for name, (version, path) in in_folder(folder).items()
         if name in wanted
-        and same_version(wanted[name], version)
+        and same_version(wanted[name] or version, version)
+        and path.endswith(".dist-info")
         and not os.path.exists(f"{path}/RECORD")
-        and _installer(path) in ("", "pip")
+        and installer_of(path) in ("", "pip")
     ]
-
-
-def _installer(info: str) -> str:
-    try:
-        with open(f"{info}/INSTALLER", encoding="utf-8", errors="replace") as stream:
-            return stream.read().strip()
-    except FileNotFoundError:
-        return ""
 
 
 def moves_line(action: dict[str, Any], site: Site) -> str:
@@ -179,9 +120,8 @@ def _move(name: str, old: str | None, new: str) -> str:
 def begin(step: LockedStep, site: Site) -> dict[str, Any]:
     """The record of a step that is about to be carried out: the versions that are there."""
     there = installed(site)
-    packages: dict[str, Any] = {
-        pin(r)[0]: {"before": there.get(pin(r)[0]), "after": None, "sha256": []} for r in _pins(step)
-    }
+    names = [*(pin(requirement)[0] for requirement in _pins(step)), *_allowed(step.action)]
+    packages: dict[str, Any] = {name: {"before": there.get(name), "after": None, "sha256": []} for name in names}
     return {"kind": "pip", "action": step.action, "state": "begun", "packages": packages}
 
 
@@ -218,15 +158,43 @@ def _digest_of(download: dict[str, Any]) -> str:
         return hashlib.sha256(stream.read()).hexdigest()
 
 
-def look(step: LockedStep, record: dict[str, Any] | None, site: Site, read_input: ReadInput) -> dict[str, list[str]]:
-    """See what installing would move, without doing it; each named package's accepted sha256.
+def look(step: LockedStep, record: dict[str, Any] | None, site: Site, read_input: ReadInput) -> Plan:
+    """See what installing would move, without doing it.
 
-    Raises RefusedByMachineError where other packages would move, there is no pip, a hash differs or pip
-    refuses; ConfigError where the lock lacks hashes; UnreachableError where the index cannot be reached.
+    Raises RefusedByMachineError where packages would move that must not, there is no pip, a hash differs or
+    pip refuses; ConfigError where the lock lacks hashes; UnreachableError where the index cannot be reached.
     """
     hashes = _known_hashes(step, record)
+    there, named = installed(site), {pin(requirement)[0] for requirement in _pins(step)}
+    others, moves = [], {}
+    for name, version, digest in _resolved(step, site, read_input):
+        if name not in named and name not in _allowed(step.action):
+            others.append((name, version))
+            continue
+        if name not in named:
+            moves[name] = version
+            hashes[name] = _first_use(record, name, version) or [digest]
+        accepted = hashes.setdefault(name, [digest])
+        if digest not in accepted:
+            raise RefusedByMachineError(
+                f"step {step.id} (pip): {name} {version}: expected sha256 {' or '.join(accepted)}, the index has {digest}",
+                hint="what the index has is not what was locked: find out who changed it before you go on",
+            )
+    if others:
+        listed = ", ".join(sorted(_move(name, there.get(name), version) for name, version in others))
+        raise RefusedByMachineError(
+            f"step {step.id} (pip): it would move packages that it does not name: {listed}",
+            hint="name them in `requirements`, pinned; or let them move with it:"
+            f" `may_move: [{', '.join(sorted(name for name, _ in others))}]`;"
+            " or take a version that goes with what is installed",
+        )
+    return Plan(hashes=hashes, moves=moves)
+
+
+def _resolved(step: LockedStep, site: Site, read_input: ReadInput) -> list[tuple[str, str, str]]:
+    """What pip would install for the step: name, version and sha256 of each."""
     python = interpreter(site)
-    if runs.execute([python, "-m", "pip", "--version"], site, env=_ENV, timeout=60).status != 0:
+    if runs.execute([python, *_MODULE, "--version"], site, env=_ENV, timeout=60).status != 0:
         raise RefusedByMachineError(
             f"step {step.id} (pip): {python} has no pip", hint="apply it where that Python has pip, or install it there"
         )
@@ -236,26 +204,17 @@ def look(step: LockedStep, record: dict[str, Any] | None, site: Site, read_input
         _pip(step, python, site, ["install", "--dry-run", "--quiet", "--report", report, *source, "-r", wanted])
         with open(report, encoding="utf-8") as stream:
             plan = json.load(stream)["install"]
-        digests = [_digest_of(each["download_info"]) for each in plan]  # while the folder is there
-    there, named = installed(site), {pin(requirement)[0] for requirement in _pins(step)}
-    others = []
-    for each, digest in zip(plan, digests, strict=True):
-        name, version = normal(each["metadata"]["name"]), each["metadata"]["version"]
-        if name not in named:
-            others.append(_move(name, there.get(name), version))
-            continue
-        accepted = hashes.setdefault(name, [digest])
-        if digest not in accepted:
-            raise RefusedByMachineError(
-                f"step {step.id} (pip): {name} {version}: expected sha256 {' or '.join(accepted)}, the index has {digest}",
-                hint="what the index has is not what was locked: find out who changed it before you go on",
-            )
-    if others:
-        raise RefusedByMachineError(
-            f"step {step.id} (pip): it would move packages that it does not name: {', '.join(sorted(others))}",
-            hint="name them in `requirements`, pinned; or take a version that goes with what is installed",
-        )
-    return hashes
+        return [  # while the folder is there
+            (normal(each["metadata"]["name"]), each["metadata"]["version"], _digest_of(each["download_info"]))
+            for each in plan
+        ]
+
+
+def planned_line(step: LockedStep, plan: Plan, site: Site) -> str:
+    """What would be installed, in one line, with what moves with it."""
+    there = installed(site)
+    moves = [_move(name, there.get(name), version) for name, version in sorted(plan.moves.items())]
+    return moves_line(step.action, site) + (f"; with it would move {', '.join(moves)}" if moves else "")
 
 
 def _known_hashes(step: LockedStep, record: dict[str, Any] | None) -> dict[str, list[str]]:
@@ -267,14 +226,17 @@ def _known_hashes(step: LockedStep, record: dict[str, Any] | None) -> dict[str, 
             *(f"step {step.id} (pip): the lock holds no hash of {requirement}" for requirement in absent),
             hint="take them from the index: patchkit lock",
         )
-    packages = (record or {}).get("packages", {})
     for requirement in absent:
         name, version = pin(requirement)
-        entry = packages.get(name, {})
-        after, digests = entry.get("known", [entry.get("after"), entry.get("sha256")])
-        if digests and same_version(version, after):
-            found[name] = digests
+        found[name] = _first_use(record, name, version)
     return {name: hashes for name, hashes in found.items() if hashes}
+
+
+def _first_use(record: dict[str, Any] | None, name: str, version: str) -> list[str]:
+    """The sha256 that this version of a package had when it was installed before; empty where it was not."""
+    entry = (record or {}).get("packages", {}).get(name, {})
+    after, digests = entry.get("known", [entry.get("after"), entry.get("sha256")])
+    return list(digests) if digests and same_version(version, after) else []
 
 
 @contextmanager
@@ -300,13 +262,34 @@ def _write(path: str, text: str) -> None:
 
 def _pip(step: LockedStep, python: str, site: Site, words: list[str]) -> runs.Ended:
     """Run pip. Raises UnreachableError where its index cannot be reached, else RefusedByMachineError."""
-    ended = runs.execute([python, "-m", "pip", *words], site, env=_ENV, timeout=_TIMEOUT)
+    ended = _run_pip(python, site, words)
     if ended.status == 0:
         return ended
     what = f"step {step.id} (pip): pip {words[0]} failed: {ended.why}{ended.last_lines}"
-    if _NETWORK.search(ended.output):
+    told = ended.output
+    if _NO_WHEEL.search(told) and "--no-index" not in words:
+        # a page that could not be read is no page to pip: it tells of that only to those who ask
+        told = _run_pip(python, site, [word if word != "--quiet" else "-vv" for word in words]).output
+        what += "".join(f"\n    {line.strip()}" for line in told.splitlines() if _NETWORK.search(line))
+    if _NETWORK.search(told):
         raise UnreachableError(what, hint="check network, proxy and the index that pip is set to: pip config list")
+    if _NO_WHEEL.search(ended.output):
+        raise RefusedByMachineError(what, hint=_NOT_CARRIED_HINT if "--no-index" in words else _NO_WHEEL_HINT)
     raise RefusedByMachineError(what, hint="see pip's words above; nothing that the step does not name was changed")
+
+
+def _run_pip(python: str, site: Site, words: list[str]) -> runs.Ended:
+    """Run pip on what `installed` sees and nothing else, without a trace of its own: no byte-code, no cache."""
+    cache = {} if "PIP_CACHE_DIR" in os.environ else {"PIP_CACHE_DIR": _cache().name}
+    ended = runs.execute([python, *_MODULE, *words], site, env={**_ENV, **cache}, timeout=_TIMEOUT)
+    path_of.cache_clear()  # it may have made a folder of the path
+    return ended
+
+
+@lru_cache(maxsize=1)
+def _cache() -> tempfile.TemporaryDirectory[str]:
+    """Pip's cache until this process ends: what it has looked at it need not fetch again to install it."""
+    return tempfile.TemporaryDirectory(prefix="patchkit-pip-cache-")
 
 
 def perform(
@@ -316,15 +299,18 @@ def perform(
     python, before = interpreter(site), installed(site)
     for path in _torn(step.action, site) if record["state"] == "begun" else []:
         shutil.rmtree(path)
-    hashes = look(step, record, site, read_input)
+    plan = look(step, record, site, read_input)
     missing = _missing(step.action, site)
-    _keep(site, {pin(r)[0] for r in missing})
+    _keep(site, {pin(r)[0] for r in missing} | set(plan.moves))
+    output = ""
     with _sources(step, read_input) as (folder, source):
         wanted = f"{folder}/requirements.txt"
-        lines = [f"{r} {' '.join(f'--hash=sha256:{h}' for h in hashes[pin(r)[0]])}\n" for r in missing]
-        _write(wanted, "".join(lines))
-        words = ["install", "--no-deps", "--force-reinstall", "--require-hashes", *source, "-r", wanted]
-        ended = _pip(step, python, site, words)
+        # what moves with them comes first: where the named ones are there, all is
+        for part in ([f"{name}=={version}" for name, version in plan.moves.items()], missing):
+            lines = [f"{r} {' '.join(f'--hash=sha256:{h}' for h in plan.hashes[pin(r)[0]])}\n" for r in part]
+            _write(wanted, "".join(lines))
+            words = ["install", "--no-deps", "--force-reinstall", "--require-hashes", *source, "-r", wanted]
+            output += _pip(step, python, site, words).output if part else ""
     after = installed(site)
     wrong = _missing(step.action, site)
     if wrong:
@@ -333,23 +319,29 @@ def perform(
             hint="see where pip installs to: pip config list",
         )
     moved = [_move(name, before.get(name), after[name]) for name in after if before.get(name) != after[name]]
-    packages = {
+    record = {**record, "state": "done", "packages": _done(step, record, plan, after)}
+    return record, f"installed {', '.join(sorted(moved))}" if moved else "nothing was left to install", output
+
+
+def _done(step: LockedStep, record: dict[str, Any], plan: Plan, after: dict[str, str]) -> dict[str, Any]:
+    """The record's packages once all is installed: the named ones, and what has moved with them."""
+    named = {pin(requirement)[0] for requirement in _pins(step)}
+    return {
         name: {
             "before": entry["before"],
             "previous": entry.get("previous"),
             "after": after.get(name),
-            "sha256": hashes.get(name, entry["sha256"]),
+            "sha256": plan.hashes.get(name, entry["sha256"]),
         }
         for name, entry in record["packages"].items()
+        if name in named or entry["before"] != after.get(name)
     }
-    record = {**record, "state": "done", "packages": packages}
-    return record, f"installed {', '.join(sorted(moved))}", ended.output
 
 
 def _keep(site: Site, names: set[str]) -> None:
     """Keep the installed packages of these names: pip is about to replace them."""
-    for folder in _path_of(interpreter(site), site):
-        found = _in_folder(folder)
+    for folder in path_of(interpreter(site), site):
+        found = in_folder(folder)
         for name in names & found.keys():
             version, info = found[name]
             keeping.keep(site.path, name, version, info)
@@ -364,13 +356,20 @@ def settled(record: dict[str, Any]) -> dict[str, Any]:
 
 def _way_back(record: dict[str, Any], site: Site, name: str, old: str | None) -> list[str]:
     """What pip is to do to bring back version `old` of a package (None: it was not there)."""
-    if old is None:
+    if old is None or _is_shadowed(site, name, old):
         return ["uninstall", "--yes", name]
     words, kept = ["install", "--no-deps", "--force-reinstall"], keeping.path_of(site.path, name, old)
     if os.path.exists(kept):
-        return [*words, "--no-index", kept]
+        # by its name: of a package that is named by its file pip notes that file in direct_url.json
+        return [*words, "--no-index", "--find-links", os.path.dirname(kept), f"{name}=={old}"]
     index = record["action"]["index"]
     return [*words, "--only-binary", ":all:", *([] if index == "default" else ["--index-url", index]), f"{name}=={old}"]
+
+
+def _is_shadowed(site: Site, name: str, version: str) -> bool:
+    """Whether that version is still there, behind another one that is found before it (Debian's own packages)."""
+    found = (in_folder(folder).get(name, ("", ""))[0] for folder in path_of(interpreter(site), site))
+    return version in found
 
 
 def undo(step_id: str, record: dict[str, Any], site: Site) -> str | None:
@@ -383,7 +382,7 @@ def undo(step_id: str, record: dict[str, Any], site: Site) -> str | None:
         if now == old:
             continue
         words = _way_back(record, site, name, old)
-        ended = runs.execute([python, "-m", "pip", *words], site, env=_ENV, timeout=_TIMEOUT)
+        ended = _run_pip(python, site, words)
         if installed(site).get(name) != old:
             was = "it was not there" if old is None else f"it was {old}"
             problems.append(
@@ -398,5 +397,8 @@ def problem(step_id: str, record: dict[str, Any], site: Site) -> str | None:
     wrong = [
         f"{pin(r)[0]} is {there.get(pin(r)[0]) or 'not there'}, not {pin(r)[1]}"
         for r in _missing(record["action"], site)
+    ] + [
+        f"{name} is {there.get(name) or 'not there'}, not {after}, which came with it"
+        for name, after in _gone(record["action"], record, site).items()
     ]
     return f"step {step_id} (pip): {', '.join(wrong)}" if wrong else None

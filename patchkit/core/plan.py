@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     from patchkit.core.lockfile import FileChange, FileRef, LockedStep
 
+#: The detail of `upstream` for leading steps whose bytes the tree holds without a ledger.
+HELD_ALREADY = "by the lock's hashes, the tree holds the stack up to this step already"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedStep:
@@ -63,7 +66,7 @@ def make_plan(
     for later, but for those `held` by the target already. `effects` are the steps that do more than change files,
     judged where they can be. Raises ConfigError where an input is broken."""
     overlay = Overlay(tree)
-    detail = ("by the lock's hashes, the tree holds the stack up to this step already",)
+    detail = (HELD_ALREADY,)
     planned = [
         PlannedStep(step=step, verdict=Verdict.UPSTREAM, changes=step.changes, detail=detail) for step in steps[:there]
     ]

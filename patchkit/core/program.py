@@ -9,12 +9,13 @@ import json
 import os
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
-from typing import TYPE_CHECKING, Any, NoReturn
 
 from patchkit.core.errors import INTERRUPTED_EXIT_CODE, ConfigError, PatchkitError, RefusedByMachineError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from typing import Any, NoReturn
 
     from patchkit.core.report import Report
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
+from patchkit.core.values import Value
 from patchkit.core.verdicts import Outcome, Verdict
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from patchkit.core.errors import PatchkitError
     from patchkit.core.lockfile import FileChange
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepReport:
+class StepReport(Value):
     """One step's line. `verdict` is None where there is no tree to judge it on."""
 
     id: str
@@ -23,8 +23,7 @@ class StepReport:
     upstream: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(Value):
     """The result of one command on one target.
 
     `notes` are sentences that a person must see (stand-in, not pinned, repaired, hard links);

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from patchkit.core.errors import ConfigError, RefusedByMachineError
 from patchkit.core.paths import UnsafePathError, check_relative
 from patchkit.core.site import Site, resolve_site
+from patchkit.core.values import Value
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from patchkit.core.operate import Target
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class Choice(Value):
     """What the person said about the target (design.md, Target rule)."""
 
     root: str | None = None

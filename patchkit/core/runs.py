@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 _OUTPUT_LIMIT = 1 << 16
 _LINES_SHOWN = 20
 _GPU = "/dev/kfd"
+_ROUTE_UP, _ROUTE_REJECTS = 0x1, 0x200
+#: IPv6 addresses that every interface has a route for, connected or not: of its own link, and multicast.
+_NOT_FURTHER = ("fe8", "fe9", "fea", "feb", "ff")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,22 +118,52 @@ def shown(argv: list[str]) -> str:
 
 
 def lacking(needs: list[str], env: Mapping[str, str]) -> list[str]:
-    """Which of a step's `needs` this machine does not have. The network counts as there: the command itself
-    finds out."""
+    """Which of a step's `needs` this machine does not have, each with how that is known."""
     path = env.get("PATH", os.environ.get("PATH"))
-
-    def has(need: str) -> bool:
+    found = []
+    for need in needs:
         if need == "gpu":
-            return os.path.exists(_GPU)
-        return need == "network" or shutil.which(need, path=path) is not None
+            found += [] if os.path.exists(_GPU) else [f"gpu (there is no {_GPU})"]
+        elif need == "network":
+            found += [] if has_network() else ["network (no route leaves this machine)"]
+        elif shutil.which(need, path=path) is None:
+            found.append(f"{need} (it is not on PATH)")
+    return found
 
-    return [need for need in needs if not has(need)]
+
+def has_network(proc: str = "/proc/net") -> bool:
+    """Whether the kernel has a route that leaves this machine; nothing is sent. That somebody answers there
+    the command itself finds out. A system that does not tell its routes counts as connected."""
+    routes = [_routes(f"{proc}/route"), _routes(f"{proc}/ipv6_route")]
+    if routes == [None, None]:
+        return True
+    four, six = (rows or [] for rows in routes)
+    return any(_leaves(row[0], row[3]) for row in four if len(row) > 3 and row[0] != "Iface") or any(
+        _leaves(row[9], row[8]) and not row[0].startswith(_NOT_FURTHER) for row in six if len(row) > 9
+    )
+
+
+def _routes(path: str) -> list[list[str]] | None:
+    """The rows of one of the kernel's tables of routes, in words; None where it has none."""
+    try:
+        with open(path, encoding="ascii") as stream:
+            return [line.split() for line in stream]
+    except OSError:
+        return None
+
+
+def _leaves(interface: str, flags: str) -> bool:
+    return interface != "lo" and int(flags, 16) & _ROUTE_UP != 0 and int(flags, 16) & _ROUTE_REJECTS == 0
 
 
 def holds(question: dict[str, Any], action: dict[str, Any], site: Site) -> bool:
-    """Whether a question's answer is yes: a file is there (with that content), or a command ends with 0."""
+    """Whether a question's answer is yes: a file is there (with that content), or a command ends with 0. One
+    that cannot be started does not."""
     if question.get("argv") is not None:
-        ended = execute(question["argv"], site, env=dict(action["env"]), timeout=action["timeout"])
+        try:
+            ended = execute(question["argv"], site, env=dict(action["env"]), timeout=action["timeout"])
+        except RefusedByMachineError:
+            return False
         return ended.status == 0
     if question.get("sha256") is None:
         try:
@@ -173,7 +206,10 @@ def is_done(action: dict[str, Any], record: dict[str, Any] | None, site: Site) -
 
 def perform(step_id: str, action: dict[str, Any], site: Site) -> Ended:
     """Run the command and hold it to its promises. Raises RefusedByMachineError."""
-    ended = execute(action["argv"], site, env=dict(action["env"]), timeout=action["timeout"])
+    try:
+        ended = execute(action["argv"], site, env=dict(action["env"]), timeout=action["timeout"])
+    except RefusedByMachineError as error:
+        raise RefusedByMachineError(f"step {step_id} (run): {error}", hint=error.hint) from error
     if ended.status != 0:
         raise RefusedByMachineError(
             f"step {step_id} (run): `{shown(action['argv'])}` failed: {ended.why}{ended.last_lines}",

@@ -97,8 +97,8 @@ class _Run:
                 raise
             raise self._rolled_back(error) from error
 
-    def _look(self, step: LockedStep) -> None:
-        effects.look(step, _record(self.records, step.id), self.site, self.request.read_input)
+    def _look(self, step: LockedStep) -> str:
+        return effects.look(step, _record(self.records, step.id), self.site, self.request.read_input)
 
     def _is_done(self, index: int) -> bool:
         step = self.steps[index]
@@ -215,7 +215,7 @@ class _Run:
         part = self._prepare(pending)
         if part.ledger is None or pending is None:
             return part.report if part.ledger is None else replace(part.report, outcome=Outcome.PLANNED)
-        self._look(self.steps[pending])
+        self.lines[self.steps[pending].id] = self._look(self.steps[pending])
         whole = self._prepare(None).report
         waits = f"judged again after step {self.steps[pending].id}; on the tree as it is now: "
         ids = {step.id for step in self.steps[:pending]}
@@ -344,6 +344,8 @@ def take_all_off(target: Target, transaction: Transaction, ledger: Ledger, repor
         problems += [why] if why is not None else []
     if problems and not force:
         hint = f"put the files back and leave what it did: patchkit revert --force --image {ledger.image}"
+        if not target.is_machine:
+            hint = f"revert inside the container while it runs; or {hint}"
         raise RefusedByMachineError(*problems, hint=hint)
     bare = replace(ledger, steps=tuple(ledger.effects.values()), files={}, complete=False)
     take_off(target, transaction, ledger, bare)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from patchkit.core.errors import ConfigError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from patchkit.core.lockfile import Lock, LockedStep
 

@@ -10,12 +10,12 @@ import errno
 import os
 import stat
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from patchkit.core.errors import ConfigError, DriftError, RefusedByMachineError
 from patchkit.core.tree import LINK, FileState, UnreadableError
+from patchkit.core.values import Value
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -46,8 +46,7 @@ def machine_says(doing: str) -> Iterator[None]:
         raise RefusedByMachineError(f"{doing}: {where}{reason}", hint=hint) from error
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Meta:
+class Meta(Value):
     """What a file has besides its bytes. `xattrs` are (name, value) pairs; `links` the hard links."""
 
     mode: int

@@ -9,102 +9,34 @@ journal. Each of these steps may be done twice. A journal found in the prepare p
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-from contextlib import contextmanager, suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from patchkit.core import files
-from patchkit.core.errors import BusyError, DriftError, PatchkitError, RefusedByMachineError
-from patchkit.core.ledger import LEDGER, PACKAGES, Kept, Ledger, parse, render
+from patchkit.core.errors import DriftError, PatchkitError, RefusedByMachineError
+from patchkit.core.holding import ANEW, JOURNAL, PRISTINE, is_interrupted, own_file, read_journal, read_ledger
+from patchkit.core.ledger import LEDGER, PACKAGES, Kept, Ledger, render
 from patchkit.core.paths import LEDGER_DIR
 from patchkit.core.site import Site, machine_says
 from patchkit.core.tree import REGULAR, FileState, UnreadableError
+from patchkit.core.values import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from patchkit.core.journal import Journal
     from patchkit.core.layout import Layout, Operation
 
-JOURNAL = f"{LEDGER_DIR}/journal.json"
-_PRISTINE = f"{LEDGER_DIR}/pristine"
 _LINKS = f"{LEDGER_DIR}/links"
 _LOG = f"{LEDGER_DIR}/log"
-_ANEW = "take the tree from the image anew and apply to that"
-
-
-@contextmanager
-def locked(site: Site, *, shared: bool = False) -> Iterator[None]:
-    """Hold the target: alone, or `shared` with other readers. Raises BusyError where another run does."""
-    with machine_says(f"cannot lock {site.path}"):
-        try:
-            fcntl.flock(site.fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise BusyError(
-                f"{site.path}: another run of patchkit is at work on this target",
-                hint="wait for it to end, then run the same command again",
-            ) from None
-    try:
-        yield
-    finally:
-        fcntl.flock(site.fd, fcntl.LOCK_UN)
-
-
-def read_ledger(site: Site) -> Ledger | None:
-    """The target's ledger; None where nothing was applied. Raises DriftError where it was tampered with."""
-    text = _own_file(site, LEDGER)
-    if text is not None:
-        return parse(text, f"{site.path}/{LEDGER}")
-    if files.entries(site, _PRISTINE) and not is_interrupted(site):
-        raise DriftError(
-            f"{site.path}/{LEDGER}: it is gone, but the pristine files it speaks of are still kept beside it",
-            hint=f"put it back; or {_ANEW}",
-        )
-    return None
 
 
 def read_pristine(site: Site, kept: Kept) -> bytes:
     """The pristine bytes that the ledger keeps. Raises DriftError where they are gone or changed."""
-    path = f"{_PRISTINE}/{kept.sha256}"
-    data = _own_file(site, path)
+    path = f"{PRISTINE}/{kept.sha256}"
+    data = own_file(site, path)
     if data is None or FileState(data=data).sha256 != kept.sha256:
         found = "it is gone" if data is None else "its bytes were changed"
-        raise DriftError(f"{site.path}/{path}: the ledger's copy of a pristine file: {found}", hint=_ANEW)
+        raise DriftError(f"{site.path}/{path}: the ledger's copy of a pristine file: {found}", hint=ANEW)
     return data
-
-
-def is_interrupted(site: Site) -> bool:
-    """Whether a run was killed in the middle and has not been repaired yet."""
-    return read_journal(site) is not None
-
-
-def read_journal(site: Site) -> bytes | None:
-    """The journal's text; None where there is none.
-
-    Where files cannot be renamed (a container that does not run), it is removed before its committed
-    form takes its place: that form then counts, for only whole it says so.
-    """
-    text = _own_file(site, JOURNAL)
-    if text is None and (staged := _own_file(site, f"{JOURNAL}.tmp")) is not None:
-        from patchkit.core.journal import COMMIT, parse
-
-        with suppress(DriftError):  # cut off in the middle: nothing had begun
-            if parse(staged, JOURNAL).phase == COMMIT:
-                return staged
-    return text
-
-
-def _own_file(site: Site, path: str) -> bytes | None:
-    """A file of the ledger directory, or None. Raises DriftError where a link or directory stands there."""
-    try:
-        state = site.read(path)
-    except UnreadableError as error:
-        raise DriftError(f"{site.path}/{path}: {error}", hint=_ANEW) from None
-    if state is not None and state.kind != REGULAR:
-        raise DriftError(f"{site.path}/{path}: it is a symbolic link; patchkit never makes one there", hint=_ANEW)
-    return None if state is None else state.data
 
 
 class Transaction:
@@ -138,7 +70,7 @@ class Transaction:
             else:
                 if not self._is_done(journal):
                     check_redo(self.site, journal, force=force)
-                if _own_file(self.site, JOURNAL) is None:
+                if own_file(self.site, JOURNAL) is None:
                     self._put_own(JOURNAL)
                 self._carry_out(journal)
                 done = "an interrupted run was finished"
@@ -184,7 +116,7 @@ class Transaction:
                 self._prepare(operations, old, new, layout)
                 if new is not None:
                     self._stage_own(LEDGER, ledger.encode("ascii"))
-                    self._stage_own(_LOG, (_own_file(self.site, _LOG) or b"") + _log_line(log))
+                    self._stage_own(_LOG, (own_file(self.site, _LOG) or b"") + _log_line(log))
                 self._stage_own(JOURNAL, render_journal(journal.committed()).encode("ascii"))
                 files.sync_dirs(self.site, [JOURNAL])
                 self._require_unchanged(operations, layout)
@@ -226,7 +158,7 @@ class Transaction:
             mode, uid, gid = (0o755, None, None) if like is None else (like.mode, like.uid, like.gid)
             files.dress_dir(self.site, temp, mode, uid, gid)
         written = [*layout.temps.values(), *(temp for temp, _ in layout.new_dirs)]
-        files.sync_dirs(self.site, [*written, f"{_PRISTINE}/", f"{_LINKS}/"])
+        files.sync_dirs(self.site, [*written, f"{PRISTINE}/", f"{_LINKS}/"])
 
     def _write_temp(self, op: Operation, after: Kept, temp: str) -> None:
         """The new form of `op.path`; where a hard link of just that file was kept, it is the file."""
@@ -244,7 +176,7 @@ class Transaction:
         state = self.site.read(path)
         if state is None or not before.is_state(state):
             raise self._changed_meanwhile(path)
-        target = f"{_PRISTINE}/{before.sha256}"
+        target = f"{PRISTINE}/{before.sha256}"
         if self.site.lstat(target) is None:
             files.write_new(self.site, target, state.data, Kept(sha256=before.sha256, kind=REGULAR, mode=0o644))
         else:
@@ -294,7 +226,7 @@ class Transaction:
 
     def _is_done(self, journal: Journal) -> bool:
         """Whether the ledger is what it is to be: all that is left then is to tidy up."""
-        text = _own_file(self.site, LEDGER)
+        text = own_file(self.site, LEDGER)
         if text is None or not journal.ledger:
             return text is None and not journal.ledger
         return hashlib.sha256(text).hexdigest() == journal.ledger
@@ -317,9 +249,9 @@ class Transaction:
     # -- patchkit's own directory
 
     def _make_own_dirs(self) -> None:
-        for directory in (LEDGER_DIR, _PRISTINE):
+        for directory in (LEDGER_DIR, PRISTINE):
             files.make_dir(self.site, directory)
-        files.sync_dirs(self.site, [LEDGER_DIR, _PRISTINE])
+        files.sync_dirs(self.site, [LEDGER_DIR, PRISTINE])
 
     def _stage_own(self, path: str, data: bytes) -> None:
         """Write the next form of one of patchkit's own files, whole, beside it."""
@@ -335,9 +267,9 @@ class Transaction:
         """Drop kept bytes, links and staged files that no ledger needs any more."""
         blobs = ledger.blobs if ledger is not None else set()
         links = {_link_name(path) for path in ledger.files} if ledger is not None else set()
-        for name in files.entries(self.site, _PRISTINE):
+        for name in files.entries(self.site, PRISTINE):
             if name not in blobs:
-                files.remove(self.site, f"{_PRISTINE}/{name}")
+                files.remove(self.site, f"{PRISTINE}/{name}")
         for name in files.entries(self.site, _LINKS):
             if f"{_LINKS}/{name}" not in links:
                 files.remove(self.site, f"{_LINKS}/{name}")
@@ -355,7 +287,7 @@ class Transaction:
         if not files.is_dir(self.site, LEDGER_DIR) or is_interrupted(self.site) or read_ledger(self.site) is not None:
             return
         self._forget_unused(None)
-        for directory in (_PRISTINE, _LINKS, LEDGER_DIR):
+        for directory in (PRISTINE, _LINKS, LEDGER_DIR):
             files.remove_dir(self.site, directory)
 
 

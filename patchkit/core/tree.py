@@ -8,17 +8,21 @@ single byte of the target changes.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
-from typing import Protocol
 
 from patchkit.core.paths import parents
+from patchkit.core.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+else:
+    Protocol = object
 
 REGULAR = "file"
 LINK = "link"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileState:
+class FileState(Value):
     """A regular file or a symbolic link, as far as a diff can speak of it.
 
     `kind` is `REGULAR` or `LINK`; `mode` holds the permission bits (07777) of a regular file and

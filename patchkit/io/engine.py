@@ -1,6 +1,7 @@
 """The container engine, through the Docker SDK: the one module that imports it.
 
-Every failure is a PatchkitError: no engine, or one that goes away (6), no permission on its socket (8).
+Every failure is a PatchkitError: no engine, or one that goes away (6); no permission on its socket, no space where
+it keeps its containers (8).
 """
 
 from __future__ import annotations
@@ -11,28 +12,34 @@ import os
 import socket
 import tarfile
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, cast
 
 import docker
-from docker.errors import APIError, DockerException, NotFound
-from docker.utils import kwargs_from_env
-from docker.utils.socket import frames_iter
+from docker.constants import MINIMUM_DOCKER_API_VERSION
+from docker.errors import APIError, DockerException, InvalidVersion, NotFound
+from docker.utils import kwargs_from_env, version_lt
 
 from patchkit.core.errors import RefusedByMachineError, UnreachableError
+from patchkit.core.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _DEFAULT = "unix:///var/run/docker.sock"
 _STDOUT, _STDERR = 1, 2
+_FRAME_HEAD = 8  # the stream's number, three zeros, the length in four bytes
 _START = "start an engine, or name it in DOCKER_HOST"
 _AGAIN = "see that the engine runs, then run the same command again: it finishes or undoes what was begun"
+#: What an engine says where not itself but its machine refuses, and what to do about it.
+_MACHINE = {
+    "no space left on device": (_SPACE := "free some space, then run the same command again"),
+    "disk quota exceeded": _SPACE,
+    "read-only file system": "the file system is read-only: apply in a writable container or copy of it",
+}
 _GO_DIR, _GO_LINK = 1 << 31, 1 << 27
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Container:
+class Container(Value):
     """A container. `state` is the engine's word (running, exited, created, paused, ...); `image` is what
     it was made from, as it was named; `digests` are the registry digests of that image."""
 
@@ -50,8 +57,7 @@ class Container:
         return self.id[:12]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PathStat:
+class PathStat(Value):
     """What stands at a path: `link` is the path a symbolic link leads to in the end, else ""; `mark`
     changes whenever the file does."""
 
@@ -60,8 +66,7 @@ class PathStat:
     mark: tuple[object, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
+class Finished(Value):
     """A program that ran in a container. `started`: it said that it is ready; `code` is None where it
     cannot be told (the container is gone)."""
 
@@ -78,11 +83,31 @@ def connect() -> Iterator[Engine]:
     address = os.environ.get("DOCKER_HOST") or _DEFAULT
     _knock(address)
     try:
-        api = docker.APIClient(version="auto", **kwargs_from_env())
+        api = _client()
     except (DockerException, OSError, ValueError) as error:
-        raise UnreachableError(f"no container engine at {address}: {error}", hint=_START) from None
+        raise UnreachableError(f"no container engine at {address}: {_innermost(error)}", hint=_START) from None
     with api:
         yield Engine(api)
+
+
+def _client() -> Any:
+    """The SDK's client, speaking the engine's own version of the API. Raises DockerException, OSError.
+
+    `version="auto"` would ask for it where an engine starts programs to answer.
+    """
+    api = docker.APIClient(version=MINIMUM_DOCKER_API_VERSION, **kwargs_from_env())
+    if api.base_url.startswith("http+docker:"):
+        api.trust_env = False  # no proxy stands before a socket of this machine, and no ~/.netrc speaks of it
+    try:
+        with api._get(api._url("/_ping", versioned_api=False)) as answer:  # noqa: SLF001
+            version = answer.headers.get("Api-Version") or api._retrieve_server_version()  # noqa: SLF001
+        if version_lt(version, MINIMUM_DOCKER_API_VERSION):
+            raise InvalidVersion(f"it speaks version {version} of the API, {MINIMUM_DOCKER_API_VERSION} is the oldest")
+        api._version = version  # noqa: SLF001
+    except BaseException:
+        api.close()
+        raise
+    return api
 
 
 def _knock(address: str) -> None:
@@ -110,9 +135,22 @@ def _asking(what: str) -> Iterator[None]:
     except NotFound:
         raise
     except APIError as error:
-        raise UnreachableError(f"the container engine: {what}: {error.explanation or error}", hint=_AGAIN) from None
+        problem = f"the container engine: {what}: {error.explanation or error}"
+        for words, hint in _MACHINE.items():
+            if words in problem.lower():
+                raise RefusedByMachineError(problem, hint=hint) from None
+        raise UnreachableError(problem, hint=_AGAIN) from None
     except (DockerException, OSError) as error:
-        raise UnreachableError(f"the container engine went away: {what}: {error}", hint=_AGAIN) from None
+        raise UnreachableError(f"the container engine went away: {what}: {_innermost(error)}", hint=_AGAIN) from None
+
+
+def _innermost(error: BaseException) -> str:
+    """What the system said: the SDK and its HTTP library wrap it several times."""
+    while True:
+        inner = error.__cause__ or (error.args[-1] if error.args else None)
+        if not isinstance(inner, BaseException):
+            return getattr(error, "strerror", None) or str(error)
+        error = inner
 
 
 class Engine:
@@ -223,7 +261,7 @@ class Engine:
 
     def put(self, container: Container, path: str, archive: bytes) -> None:
         """Unpack `archive` in the directory `path`, entry after entry. Raises UnreachableError where the
-        engine stops at one, with its words."""
+        engine stops at one, with its words, RefusedByMachineError where that is for want of space."""
         try:
             with _asking(f"write to {path} in {container.name}"):
                 self._api.put_archive(container.id, path, archive)
@@ -237,15 +275,20 @@ def _digests(names: list[str] | None) -> tuple[str, ...]:
 
 def _talk(stream: Any, stdin: bytes, ready: bytes) -> tuple[bool, bytes, bytes]:
     """Whether the program got ready, and both its outputs to their end."""
+    connection = getattr(stream, "_sock", stream)  # over TLS the SDK hands out the socket itself
+    connection.settimeout(None)  # a program may be silent for as long as it takes
+    # Output that came in one piece with the head of the answer lies in this buffer: the SDK's own readers
+    # pass it by, and wait at the socket for what has come already.
+    reader = stream._response.raw._fp.fp  # noqa: SLF001
     outputs = {_STDOUT: b"", _STDERR: b""}
     started = False
-    for kind, data in frames_iter(stream, tty=False):
-        outputs[kind] += data
+    while len(head := reader.read(_FRAME_HEAD)) == _FRAME_HEAD:
+        outputs[head[0]] += reader.read(int.from_bytes(head[4:], "big"))
         if not started and outputs[_STDOUT].startswith(ready):
             started = True
             outputs[_STDOUT] = outputs[_STDOUT][len(ready) :]
             with suppress(BrokenPipeError, ConnectionResetError):  # it died: there is no exit code then
-                stream._sock.sendall(stdin)  # noqa: SLF001 - the SDK hands out a wrapper that cannot write
+                connection.sendall(stdin)  # the SDK hands out a wrapper that cannot write
     return started, outputs[_STDOUT], outputs[_STDERR]
 
 

@@ -6,14 +6,13 @@ the address (without its credentials), what was expected and what was found.
 
 from __future__ import annotations
 
-import hashlib
 import ipaddress
 import os
 import re
 import time
 import zlib
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO, TypeVar
@@ -28,6 +27,7 @@ from patchkit.io.http_failures import (
     Failed,
     HttpError,
     RangesRefusedError,
+    StalledError,
     WrongContentError,
     diagnose,
     given_up,
@@ -36,6 +36,7 @@ from patchkit.io.http_failures import (
     stalled,
     truncated,
 )
+from patchkit.io.partial import Partial, Transfer
 
 __all__ = [
     "Http",
@@ -43,6 +44,7 @@ __all__ = [
     "Progress",
     "RangesRefusedError",
     "Response",
+    "StalledError",
     "WrongContentError",
     "redact",
     "without_credentials",
@@ -195,23 +197,26 @@ class Http:
         url: str,
         headers: Mapping[str, str] | None = None,
         *,
-        statuses: tuple[int, ...] = (404, 410),
+        statuses: Container[int] = (404, 410),
         limit: int = _PAGE_LIMIT,
+        body: bytes | None = None,
     ) -> Response:
         """Return the answer to a GET: status 200, or one of `statuses`, with a body of at most `limit` bytes.
 
+        With a `body` it is a POST, for interfaces that ask that way: it is sent as it is, to that very address
+        (redirects are answers then), and again where an answer breaks off, so it must not change anything there.
         Raises `HttpError` for every other status, and where no whole answer comes.
         """
 
         def consume(response: requests.Response) -> Response:
             if response.status_code != 200 and response.status_code not in statuses:
                 raise self._refused(response)
-            body = b"".join(self._decoded(response, limit))
+            data = b"".join(self._decoded(response, limit))
             names = {name.lower(): value for name, value in response.headers.items()}
-            return Response(status=response.status_code, headers=names, body=body, url=response.url)
+            return Response(status=response.status_code, headers=names, body=data, url=response.url)
 
         sent = {"Accept-Encoding": "gzip", **(headers or {})}
-        return self._exchange(url, sent, "200", consume)
+        return self._exchange(url, sent, "200", consume, body)
 
     def get_range(self, url: str, start: int, end: int, *, total: int | None = None) -> bytes:
         """Return the bytes [start, end) of `url`, which is `total` bytes long (None: not checked).
@@ -245,67 +250,72 @@ class Http:
         sha256: str,
         size: int | None = None,
         progress: Progress | None = None,
+        partial: str | None = None,
     ) -> int:
         """Write the body of `url` to a path (atomically) or a seekable binary file; return its size in bytes.
 
-        A transfer that breaks off goes on where it ended, if the server says that it can. `progress`
+        A transfer that breaks off goes on where it ended, if the server says that it can: in this call, and
+        where `partial` names a file to keep its bytes in meanwhile, in a later one. `progress`
         is called with the bytes so far and the expected total (None: unknown). Raises
         `WrongContentError` if the bytes are not those of `sha256` (hex), or not `size` of them;
         nothing partial is left at a path.
         """
         if not isinstance(destination, str):
             return self._stream(url, destination, sha256, size, progress)
-        part = f"{destination}.part-{os.getpid()}-{os.urandom(4).hex()}"
         try:
-            with open(part, "xb") as handle:
-                size = self._stream(url, handle, sha256, size, progress)
-            os.replace(part, destination)
+            with Partial(partial or destination, keep=partial is not None) as part:
+                received = self._stream(url, part.handle, sha256, size, progress, part)
+                part.take(destination)
         except OSError as error:
             raise RefusedByMachineError(
                 f"{destination}: cannot be written: {error.strerror}", hint="free space, or choose another directory"
             ) from error
-        finally:
-            with suppress(OSError):
-                os.unlink(part)
-        return size
+        return received
 
-    def _stream(self, url: str, handle: BinaryIO, sha256: str, size: int | None, progress: Progress | None) -> int:
-        begin = handle.tell()
-        headers = {"Accept-Encoding": "identity"}
-        digest, received = hashlib.sha256(), 0
-        wrong = "the file changed or was altered on the way: try again, else ask who publishes it"
+    def _stream(
+        self,
+        url: str,
+        handle: BinaryIO,
+        sha256: str,
+        size: int | None,
+        progress: Progress | None,
+        part: Partial | None = None,
+    ) -> int:
+        transfer = Transfer(handle, part, size)
+        if transfer.is_earlier and transfer.sha256 == sha256.lower():
+            return transfer.received
 
         def consume(response: requests.Response) -> int:
-            nonlocal digest, received
-            if response.status_code not in ((200, 206) if "Range" in headers else (200,)):
-                raise self._refused(response)
-            if response.status_code == 200 or _content_range(response)[0] != received:
-                handle.seek(begin)
-                handle.truncate()
-                digest, received = hashlib.sha256(), 0
-                if response.status_code == 206:
-                    headers.pop("Range")
-                    raise Failed("another range than was asked for", status=206, retry=True)
+            self._require_rest(response, transfer)
             length = _content_length(response)
-            total = None if length is None else received + length
+            total = None if length is None else transfer.received + length
             if size is not None and total not in (None, size):
-                raise Failed(f"{total} bytes", hint=wrong, kind=WrongContentError)
+                raise transfer.differs(f"{total} bytes")
+            transfer.answered(response.status_code, response.headers)
             try:
-                for chunk in self._body(response, limit=None if size is None else size - received):
-                    digest.update(chunk)
-                    handle.write(chunk)
-                    received += len(chunk)
+                for chunk in self._body(response, limit=None if size is None else size - transfer.received):
+                    transfer.write(chunk)
                     if progress is not None:
-                        progress(received, total)
+                        progress(transfer.received, total)
             finally:
-                _go_on(headers, response, received)
-            if digest.hexdigest() != sha256.lower():
-                found = f"sha256 {digest.hexdigest()} ({received} bytes)"
-                raise Failed(found, hint=wrong, kind=WrongContentError)
-            return received
+                transfer.ended()
+            if transfer.sha256 != sha256.lower():
+                raise transfer.differs(f"sha256 {transfer.sha256} ({transfer.received} bytes)")
+            return transfer.received
 
         expected = f"sha256 {sha256.lower()}" + ("" if size is None else f" ({size} bytes)")
-        return self._exchange(url, headers, expected, consume)
+        return self._exchange(url, transfer.headers, expected, consume)
+
+    def _require_rest(self, response: requests.Response, transfer: Transfer) -> None:
+        """Raise `Failed` unless the answer is what the transfer lacks, or the whole, from which it starts anew."""
+        if response.status_code == 416 and transfer.is_earlier:
+            raise transfer.differs("416 for the rest of the file")
+        if response.status_code not in ((200, 206) if "Range" in transfer.headers else (200,)):
+            raise self._refused(response)
+        if response.status_code == 200 or _content_range(response)[0] != transfer.received:
+            transfer.start_anew()
+            if response.status_code == 206:
+                raise Failed("another range than was asked for", status=206, retry=True)
 
     def _ranged(
         self, url: str, wanted: str, expected: str, fits: Callable[[int, int, int | None], bool]
@@ -334,7 +344,12 @@ class Http:
         return self._exchange(url, {"Accept-Encoding": "identity", "Range": f"bytes={wanted}"}, expected, consume)
 
     def _exchange(
-        self, url: str, headers: Mapping[str, str], expected: str, consume: Callable[[requests.Response], T]
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        expected: str,
+        consume: Callable[[requests.Response], T],
+        body: bytes | None = None,
     ) -> T:
         """Send, follow, consume; try again where that may help; end in an answer or in `HttpError`."""
         attempt = 0
@@ -342,7 +357,7 @@ class Http:
             attempt += 1
             failure: Failed
             try:
-                response = self._follow(url, headers)
+                response = self._follow(url, headers, body)
                 try:
                     return consume(response)
                 finally:
@@ -361,14 +376,14 @@ class Http:
         retry_after = response.headers.get("Retry-After", "").strip()
         return refused(response.status_code, response.reason or "", retry_after, self._max_wait)
 
-    def _follow(self, url: str, headers: Mapping[str, str]) -> requests.Response:
+    def _follow(self, url: str, headers: Mapping[str, str], body: bytes | None) -> requests.Response:
         address, came_from = _address(url), None
         sent = dict(headers)
         for _ in range(_MAX_REDIRECTS):
             _check_scheme(address, came_from)
-            response = self._send(address, sent)
+            response = self._send(address, sent, body)
             location = response.headers.get("Location")
-            if response.status_code not in _REDIRECTS or not location:
+            if response.status_code not in _REDIRECTS or not location or body is not None:
                 return response
             self._discard(response)
             came_from, address = address, _address(urljoin(address.url, location))
@@ -376,7 +391,7 @@ class Http:
                 sent = {name: value for name, value in sent.items() if name.lower() not in _SECRET_HEADERS}
         raise Failed(f"more than {_MAX_REDIRECTS} redirects", hint="the server redirects in a circle")
 
-    def _send(self, address: _Address, headers: dict[str, str]) -> requests.Response:
+    def _send(self, address: _Address, headers: dict[str, str], body: bytes | None) -> requests.Response:
         if address.authorization:
             self._credentials[address.origin] = address.authorization
         if "authorization" not in {name.lower() for name in headers}:
@@ -384,9 +399,11 @@ class Http:
             headers = {**headers, "Authorization": known} if known else headers
         loopback = _is_loopback(address.origin[1])
         proxies = {} if loopback else get_environ_proxies(address.url)
-        return self._session.get(
+        return self._session.request(
+            "GET" if body is None else "POST",
             address.url,
             headers=headers,
+            data=body,
             timeout=self._timeouts,
             allow_redirects=False,
             stream=True,
@@ -442,19 +459,6 @@ class Http:
             yield data
         if not decoder.eof:
             raise truncated("a gzip body that ends early")
-
-
-def _go_on(headers: dict[str, str], response: requests.Response, received: int) -> None:
-    """Let `headers` ask for the rest after `received` bytes, where the server serves ranges of this very file."""
-    tag = response.headers.get("ETag", "")
-    known = tag if tag.startswith('"') else response.headers.get("Last-Modified", "")
-    ranges = response.status_code == 206 or response.headers.get("Accept-Ranges", "").lower() == "bytes"
-    headers.pop("Range", None)
-    headers.pop("If-Range", None)
-    if received and ranges:
-        headers["Range"] = f"bytes={received}-"
-        if known:
-            headers["If-Range"] = known
 
 
 def _from_netrc(address: _Address) -> str | None:

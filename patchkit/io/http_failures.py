@@ -19,15 +19,20 @@ _QUERY = re.compile(r"(?<=[?#])[^\s'\")]+")
 
 
 class HttpError(UnreachableError):
-    """A request that failed; `status` is the server's answer, or None where there was none."""
+    """A request that failed; `status` is the server's answer, or None where there was none; `found` what was found."""
 
-    def __init__(self, *problems: str, hint: str = "", status: int | None = None) -> None:
+    def __init__(self, *problems: str, hint: str = "", status: int | None = None, found: str = "") -> None:
         super().__init__(*problems, hint=hint)
         self.status = status
+        self.found = found
 
 
 class RangesRefusedError(HttpError):
     """The server answers a range request with the whole: files cannot be read out of an archive there."""
+
+
+class StalledError(HttpError):
+    """An answer, or the rest of one, did not come within the time for it."""
 
 
 class WrongContentError(HttpError):
@@ -89,7 +94,9 @@ def _retry_after(value: str) -> float | None:
 
 def stalled(seconds: float, found: str = "") -> Failed:
     """Return the failure of a server that sends nothing, or next to nothing, for `seconds`."""
-    return Failed(f"a stall: {found or f'no byte for {seconds:g} s'}", hint="check network and proxy, then try again")
+    found = f"a stall: {found or f'no byte for {seconds:g} s'}"
+    hint = "check network and proxy, or wait longer: PATCHKIT_TIMEOUT=SECONDS"
+    return Failed(found, hint=hint, kind=StalledError)
 
 
 def truncated(found: str) -> Failed:
@@ -140,5 +147,6 @@ def diagnose(error: BaseException, timeouts: tuple[float, float]) -> Failed:
 def given_up(url: str, expected: str, failure: Failed, attempts: int) -> HttpError:
     """Return the error that the user sees."""
     tries = f" ({attempts} attempts)" if attempts > 1 else ""
-    message = f"{redact(url)}: expected {expected}, found {failure.found}{tries}"
-    return failure.kind(message, hint=failure.hint, status=failure.status)
+    found = f"{failure.found}{tries}"
+    message = f"{redact(url)}: expected {expected}, found {found}"
+    return failure.kind(message, hint=failure.hint, status=failure.status, found=found)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import TYPE_CHECKING, TypeAlias
 
 from patchkit.model.edge import describe
+from patchkit.model.rules import DATE
 from patchkit.model.stack import STEP_KINDS
 from patchkit.model.yamlfile import Plain, Where
 
@@ -67,6 +69,34 @@ def stack(data: Plain, folder: str) -> Iterator[Complaint]:
             yield ("steps", at, "id"), f"{describe(key)} is the id of steps[{first[key]}] too"
         for where, complaint in _step(step):
             yield ("steps", at, *where), complaint
+
+
+def waiver(data: Plain) -> Iterator[Complaint]:
+    """Yield what a waiver file contradicts itself in."""
+    first: dict[str, int] = {}
+    images: list[str] = []
+    for at, cover in enumerate(items(data, "covers")):
+        if not isinstance(cover, str):
+            continue
+        if first.setdefault(cover, at) != at:
+            yield ("covers", at), f"{describe(cover)} is covers[{first[cover]}] too"
+        images.append(cover.partition("/")[0])
+        if images[-1] != images[0]:
+            yield ("covers", at), f"a waiver covers steps of one image, {images[0]}; found {images[-1]}"
+    for key in ("filed", "expires"):
+        yield from _date(get(data, key), (key,))
+    for at, recipe in enumerate(items(data, "recipes")):
+        yield from _date(get(recipe, "merged"), ("recipes", at, "merged"))
+    for at, entry in enumerate(items(data, "suppressions")):
+        yield from _date(get(entry, "expires"), ("suppressions", at, "expires"))
+
+
+def _date(value: Plain, where: Where) -> Iterator[Complaint]:
+    if isinstance(value, str) and DATE.holds(value):
+        try:
+            date.fromisoformat(value)
+        except ValueError:
+            yield where, f"expected a day of the calendar, found {describe(value)}"
 
 
 def _step(step: Plain) -> Iterator[Complaint]:

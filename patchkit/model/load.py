@@ -10,10 +10,13 @@ from patchkit.core.errors import ConfigError
 from patchkit.model import checks, edge, rules, yamlfile
 from patchkit.model.image import Image
 from patchkit.model.stack import Stack
+from patchkit.model.waiver import Baseline, Waiver
 from patchkit.model.yamlfile import Plain, Problem, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+    from patchkit.model.yamlfile import Document
 
 T = TypeVar("T")
 
@@ -28,7 +31,7 @@ def load_image(path: Path) -> Image:
     path; its hint is the command to type once they are corrected.
     """
     name = path.stem
-    return _load(Image, path, lambda data: checks.image(data, name), f"patchkit image show {name}")
+    return _load(Image, path, lambda data: checks.image(data, name), f"patchkit image show {name}")[0]
 
 
 def load_stack(path: Path) -> Stack:
@@ -36,6 +39,11 @@ def load_stack(path: Path) -> Stack:
 
     Raises one ConfigError that holds every problem, as `load_image` does.
     """
+    return read_stack(path)[0]
+
+
+def read_stack(path: Path) -> tuple[Stack, Document]:
+    """Load a stack as `load_stack` does, with the document that knows its lines."""
     folder = path.absolute().parent
     name = folder.name
 
@@ -44,6 +52,21 @@ def load_stack(path: Path) -> Stack:
         yield from _patch_files(data, path)
 
     return _load(Stack, path, check, f"patchkit lock --image {name}")
+
+
+def load_waiver(path: Path) -> Waiver:
+    """Load `waivers/PR.yaml`; raises as `load_image` does. What it does not state is for `waiver check` to name."""
+    return read_waiver(path)[0]
+
+
+def read_waiver(path: Path) -> tuple[Waiver, Document]:
+    """Load a waiver as `load_waiver` does, with the document that knows its lines."""
+    return _load(Waiver, path, checks.waiver, "patchkit waiver check")
+
+
+def read_baseline(path: Path) -> tuple[Baseline, Document]:
+    """Load `waivers/baseline.yaml`, with the document that knows its lines; raises as `load_image` does."""
+    return _load(Baseline, path, checks.waiver, "patchkit waiver check")
 
 
 def patch_file(stack_file: Path, name: str) -> Path:
@@ -64,7 +87,9 @@ def display(path: Path) -> str:
     return absolute.relative_to(here).as_posix() if absolute.is_relative_to(here) else str(absolute)
 
 
-def _load(kind: type[T], path: Path, check: Callable[[Plain], Iterable[checks.Complaint]], command: str) -> T:
+def _load(
+    kind: type[T], path: Path, check: Callable[[Plain], Iterable[checks.Complaint]], command: str
+) -> tuple[T, Document]:
     name = display(path)
     hint = f"correct {name}, then type: {command}"
     try:
@@ -84,7 +109,7 @@ def _load(kind: type[T], path: Path, check: Callable[[Plain], Iterable[checks.Co
     if value is None or problems:
         problems.sort(key=lambda problem: problem.line)
         raise ConfigError(*(problem.render(name) for problem in problems), hint=hint)
-    return value
+    return value, document
 
 
 def _patch_files(data: Plain, stack_file: Path) -> Iterator[checks.Complaint]:

@@ -149,6 +149,8 @@ def text_or_mapping(value: object) -> str:
 _PART = r"(?!\.{1,2}(?:/|$))[^/\\\x00-\x1f\x7f]+"
 _PATH = rf"(?!\.patchkit(?:/|$)){_PART}(?:/{_PART})*"
 _REPO = r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]*[A-Za-z0-9_-]"
+#: On another forge than github.com the host stands before it; it has a dot or a port.
+_HOSTED = rf"(?:[A-Za-z0-9-]+(?:(?:\.[A-Za-z0-9-]+)+(?::[0-9]+)?|:[0-9]+)/)?{_REPO}"
 _VERSION = r"[0-9][0-9A-Za-z.!+_-]*"
 _PROJECT = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 _EXTRAS = rf"(?:\[{_PROJECT}(?:,{_PROJECT})*\])?"
@@ -167,8 +169,8 @@ PATCH_NAME = Form(
     r"[^./\\\x00-\x1f\x7f][^/\\\x00-\x1f\x7f]*",
     "the plain name of a file beside stack.yaml or in patches/common/",
 )
-REPOSITORY = Form(_REPO, "owner/repo")
-PULL_REQUEST = Form(rf"{_REPO}#[1-9][0-9]*", "owner/repo#N, such as vllm-project/vllm#51682")
+REPOSITORY = Form(_HOSTED, "owner/repo")
+PULL_REQUEST = Form(rf"{_HOSTED}#[1-9][0-9]*", "owner/repo#N, such as vllm-project/vllm#51682")
 COMMIT = Form(r"[0-9a-f]{7,40}", "7 to 40 lower-case hex digits")
 COMMIT_REF = Form(rf"{_REPO}@[0-9a-f]{{40}}", "owner/repo@ and all 40 lower-case hex digits of a commit")
 SHA256 = Form(r"[0-9a-f]{64}", "a sha256: 64 lower-case hex digits")
@@ -182,9 +184,13 @@ INDEX = Form(r"default|https://[^\s/@]+(?:/\S*)?", "an https:// address, or `def
 URL = Form(r"https://[^\s/@]+/\S+", "an https:// address")
 FILE_MODE = Form(r"0?[0-7]{3}", 'an octal file mode in quotes, such as "0644"')
 PROGRAM = Form(r"[A-Za-z0-9][A-Za-z0-9._+-]*", "gpu, network or the name of a program")
+COVER = Form(rf"{NAME.pattern}/{STEP_ID.pattern}", "IMAGE/STEP, such as nightly-cb8104839c/kda-state-indices")
+DATE = Form(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", "a date such as 2026-12-31")
+FINDING_CODE = Form(r"[a-z]+(?:-[a-z]+)*", "the code of a finding, such as step-uncovered")
 VARIABLE = Form(r"[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable")
 
 SitePath: TypeAlias = Annotated[str, SITE_PATH]
 SomeText: TypeAlias = Annotated[str, SOME_TEXT]
 Sha256: TypeAlias = Annotated[str, SHA256]
+Date: TypeAlias = Annotated[str, DATE]
 Argv: TypeAlias = Annotated[tuple[str, ...], NonEmpty()]

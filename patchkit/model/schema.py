@@ -14,8 +14,9 @@ from typing import Any
 from patchkit.model.edge import json_schema
 from patchkit.model.image import Image
 from patchkit.model.stack import Stack
+from patchkit.model.waiver import Baseline, Waiver
 
-TYPES: dict[str, type[Any]] = {"image": Image, "stack": Stack}
+TYPES: dict[str, type[Any]] = {"image": Image, "stack": Stack, "waiver": Waiver, "baseline": Baseline}
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "schemas"
 COMMAND = "python -m patchkit.model.schema"
 
@@ -38,7 +39,7 @@ def stale(folder: Path) -> list[Path]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Write the schemas, or with `--check` compare them; return the exit code (1: something is stale)."""
-    parser = argparse.ArgumentParser(prog=COMMAND, description="Write the JSON schemas of image and stack files.")
+    parser = argparse.ArgumentParser(prog=COMMAND, description="Write the JSON schemas of the files that people write.")
     parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if a schema is stale")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where they lie (default: docs/schemas)")
     options = parser.parse_args(arguments)

@@ -76,13 +76,15 @@ Requirement: TypeAlias = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packages:
-    """Packages to install. `index`: an address, `default` (what pip is set to), or None: not known."""
+    """Packages to install. `index`: an address, `default` (what pip is set to), or None: not known.
+    `may_move`: other packages that pip may install, or bring to another version, to go with them."""
 
     __pydantic_config__ = rules.EDGE
 
     requirements: Annotated[tuple[Requirement, ...], NonEmpty()]
     index: Annotated[str, rules.INDEX] | None = "default"
     hashes: Hashes = "required"
+    may_move: tuple[Annotated[str, rules.PROJECT], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

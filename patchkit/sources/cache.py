@@ -83,6 +83,12 @@ class Cache:
         self._make_directory(os.path.dirname(path))
         return path
 
+    def partial(self, key: str) -> str:
+        """Return where the bytes of a transfer that ended early may be kept under `key`; the directory exists."""
+        path = f"{self.root}/partial/{hashlib.sha256(key.encode('utf-8', 'surrogateescape')).hexdigest()}"
+        self._make_directory(os.path.dirname(path))
+        return path
+
     def fact(self, key: str) -> dict[str, Any] | None:
         """Return what was remembered under `key`, or None; a corrupt entry is dropped and absent."""
         import json
@@ -107,6 +113,11 @@ class Cache:
 
         entry = {"version": _VERSION, "key": key, "value": value}
         self._store(self._fact_path(key), json.dumps(entry, sort_keys=True).encode())
+
+    def directory(self) -> str:
+        """Return the cache's directory, made if need be, for a file of another kind; errors as for the class."""
+        self._make_directory(self.root)
+        return self.root
 
     def _blob_path(self, sha256: str) -> str:
         if len(sha256) != 64 or not _HEX.issuperset(sha256):

@@ -1,31 +1,19 @@
 """A commit in a local clone as a source: objects are read without a work tree and without the network.
 
-Git serves the objects (`cat-file --batch`, through GitPython) with an environment of its own: no
-replacement object, no lazy fetch, no repository of the caller's. Every object is checked against its id.
+Git serves the objects (`cat-file --batch`, see `patchkit.sources.repository`); every one is checked against its id.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
 
-from patchkit.core.errors import ConfigError, RefusedByMachineError, UnreachableError
+from patchkit.core.errors import ConfigError, UnreachableError
 from patchkit.core.tree import LINK, FileState
 from patchkit.sources.base import checked_parts, not_a_file
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from patchkit.sources.repository import Repository
 
 _TREE, _LINK, _SUBMODULE = 0o040000, 0o120000, 0o160000
-_ENVIRONMENT = {
-    "GIT_ALLOW_PROTOCOL": "none",  # with a git that is older than GIT_NO_LAZY_FETCH, this prevents the fetch
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_NO_REPLACE_OBJECTS": "1",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_OPTIONAL_LOCKS": "0",
-}
 
 
 class GitSource:
@@ -42,7 +30,7 @@ class GitSource:
         self.spec = f"git:{directory}@{revision}"
         self._directory = directory
         self._revision = revision
-        self._repository = _open(directory)
+        self._repository = Repository(directory, self.spec)
         self._trees: dict[bytes, dict[str, tuple[int, bytes]]] = {}
         self.commit = revision
         try:
@@ -83,13 +71,11 @@ class GitSource:
 
     def close(self) -> None:
         """End git's processes."""
-        with _no_git_environment():
-            self._repository.close()
+        self._repository.close()
 
     def _resolve(self, revision: str) -> tuple[str, bytes]:
         """Return the full SHA of the commit and its tree's id."""
-        with _no_git_environment():
-            sha, complaint = self._ask("rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}")
+        sha, complaint = self._repository.ask("rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}")
         if complaint:
             raise ConfigError(
                 f"{self.spec}: expected a commit, found no such revision in {self._directory} ({complaint})",
@@ -97,25 +83,6 @@ class GitSource:
             )
         header = self._object(bytes.fromhex(sha), "commit", revision).split(b"\n", 1)[0]
         return sha, bytes.fromhex(header.removeprefix(b"tree ").decode())
-
-    def _ask(self, command: str, *arguments: str) -> tuple[str, str]:
-        """Run git; return its output, and its complaint where it fails."""
-        from git.exc import GitCommandError, GitCommandNotFound
-
-        try:
-            return str(self._repository.git.execute(["git", command, *arguments])), ""
-        except GitCommandNotFound as error:
-            raise RefusedByMachineError(
-                f"{self.spec}: expected the program git, found none", hint="apt-get install git"
-            ) from error
-        except GitCommandError as error:
-            complaint = str(error.stderr).partition("stderr: '")[2].rstrip("'").strip() or f"exit {error.status}"
-        if "dubious ownership" in complaint:
-            raise RefusedByMachineError(
-                f"{self.spec}: git refuses a repository that another user owns",
-                hint=f"git config --global --add safe.directory {os.path.abspath(self._directory)}",
-            )
-        return "", complaint.splitlines()[0]
 
     def _tree(self, sha: bytes, path: str) -> dict[str, tuple[int, bytes]]:
         """Return a tree's entries: name to mode and id."""
@@ -133,14 +100,10 @@ class GitSource:
 
     def _object(self, sha: bytes, kind: str, path: str) -> bytes:
         """Return an object's bytes, checked against its id."""
-        with _no_git_environment():
-            try:
-                _, found, size, data = self._repository.git.get_object_data(sha.hex())
-            except (ValueError, OSError):  # the process says "missing", or is gone
-                self._repository.git.clear_cache()
-                _, complaint = self._ask("cat-file", kind, sha.hex())
-                raise self._missing(sha, kind, path, complaint) from None
-        found = found.decode() if isinstance(found, bytes) else found
+        given = self._repository.object(sha.hex())
+        if given is None:
+            raise self._missing(sha, kind, path, self._repository.ask("cat-file", kind, sha.hex())[1])
+        found, size, data = given
         header = f"{found} {size}\0".encode()
         if found != kind or hashlib.sha1(header + data).digest() != sha:  # noqa: S324 - git's own ids
             raise self._missing(sha, kind, path, f"{found} of other bytes")
@@ -148,7 +111,7 @@ class GitSource:
 
     def _missing(self, sha: bytes, kind: str, path: str, complaint: str) -> UnreachableError:
         expected = f"{self.spec}: {path}: expected {kind} {sha.hex()}"
-        if self._is_partial():
+        if self._repository.filter() is not None:
             return UnreachableError(
                 f"{expected}, found a partial clone without it: patchkit does not fetch",
                 hint=f"git -C {self._directory} cat-file -p {self.commit}:{path} > /dev/null  # fetches it",
@@ -156,43 +119,3 @@ class GitSource:
         return UnreachableError(
             f"{expected}, found a damaged or incomplete clone ({complaint})", hint=f"git -C {self._directory} fsck"
         )
-
-    def _is_partial(self) -> bool:
-        with _no_git_environment(), self._repository.config_reader("repository") as config:
-            for section in config.sections():
-                for option in ("partialclone", "promisor", "partialclonefilter"):
-                    if config.has_option(section, option):
-                        return True
-        return False
-
-
-@contextmanager
-def _no_git_environment() -> Iterator[None]:
-    """Take GIT_DIR and its kin out of the environment: the caller's repository is not the source's."""
-    saved = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("GIT_")}
-    os.environ["GIT_PYTHON_REFRESH"] = "quiet"
-    try:
-        yield
-    finally:
-        del os.environ["GIT_PYTHON_REFRESH"]
-        os.environ.update(saved)
-
-
-def _open(directory: str) -> Any:
-    """Return the repository at `directory` itself (a work tree's top, a bare repository, a .git directory)."""
-    with _no_git_environment():
-        import git
-
-        try:
-            repository = git.Repo(directory, search_parent_directories=False)
-            with repository.config_reader("repository") as config:
-                kind = config.get_value("extensions", "objectformat", "sha1")
-        except (git.exc.InvalidGitRepositoryError, git.exc.NoSuchPathError) as error:
-            raise ConfigError(
-                f"git:{directory}: expected a clone or a bare repository, found {type(error).__name__}",
-                hint="name the directory that holds .git, or a bare repository",
-            ) from error
-        if kind != "sha1":
-            raise ConfigError(f"git:{directory}: expected object format sha1, found {kind}, which is not supported")
-        repository.git.update_environment(**_ENVIRONMENT)
-        return repository

@@ -25,10 +25,18 @@ FORMS = (
 
 
 def open_http(*, ca_bundle: str | None = None) -> Http:
-    """Return a new HTTP session; the HTTP library is imported now and not before."""
+    """Return a new HTTP session; the HTTP library is imported now and not before.
+
+    PATCHKIT_TIMEOUT says how many seconds a server may be silent (30). Raises ConfigError where that is no number.
+    """
     from patchkit.io.http import Http
 
-    return Http(ca_bundle=ca_bundle)
+    given = os.environ.get("PATCHKIT_TIMEOUT", "")
+    if not given:
+        return Http(ca_bundle=ca_bundle)
+    if not re.fullmatch(r"[0-9]+(?:\.[0-9]+)?", given) or float(given) == 0:
+        raise ConfigError(f"PATCHKIT_TIMEOUT: expected a number of seconds, found {given}", hint="PATCHKIT_TIMEOUT=60")
+    return Http(ca_bundle=ca_bundle, connect_timeout=min(10.0, float(given)), read_timeout=float(given))
 
 
 def open_source(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import fcntl
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchkit.core.errors import BusyError, ConfigError, RefusedByMachineError
 from patchkit.core.identity import commit_in, same_commit
 from patchkit.core.site import machine_says
+from patchkit.core.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,8 +46,7 @@ if sys.version_info >= (3, 10):
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Candidate(Value):
     """A container that holds the image, and how that is known."""
 
     container: Container

@@ -13,11 +13,11 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from patchkit.core.errors import ConfigError, DriftError
+from patchkit.core.holding import JOURNAL
 from patchkit.core.journal import parse as parse_journal
 from patchkit.core.ledger import LEDGER
 from patchkit.core.ledger import parse as parse_ledger
 from patchkit.core.paths import LEDGER_DIR, parents
-from patchkit.core.transaction import JOURNAL
 
 if TYPE_CHECKING:
     import tarfile

@@ -16,11 +16,11 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from patchkit.core.errors import DriftError, UnreachableError
+from patchkit.core.errors import DriftError, RefusedByMachineError, UnreachableError
+from patchkit.core.holding import JOURNAL
 from patchkit.core.ledger import LEDGER
 from patchkit.core.paths import LEDGER_DIR
 from patchkit.core.site import Site
-from patchkit.core.transaction import JOURNAL
 from patchkit.targets.mirror import XATTR
 
 if TYPE_CHECKING:
@@ -90,8 +90,16 @@ class MirrorSite(Site):
 
     def settle(self) -> None:
         """Bring the container to the end of a command, unless core itself was stopped in the middle."""
-        if self._back is not None and not os.path.lexists(os.path.join(self._back.mirror.base, JOURNAL)):
+        if self._back is None or os.path.lexists(os.path.join(self._back.mirror.base, JOURNAL)):
+            return
+        committed = self._back.staged
+        try:
             self._back.bring()
+        except RefusedByMachineError as error:
+            if not committed:
+                raise
+            told = f"the change of {self.path} was interrupted; run the same command again to finish it"
+            raise RefusedByMachineError(told, *error.problems, hint=error.hint) from error
 
 
 class WriteBack:
@@ -100,7 +108,7 @@ class WriteBack:
     def __init__(self, mirror: Mirror) -> None:
         self.mirror = mirror
         self._known = snapshot(mirror.base)
-        self._staged = False
+        self.staged = False
         self._entries: list[tuple[tarfile.TarInfo, bytes]] = []
 
     def bring(self) -> None:
@@ -134,15 +142,16 @@ class WriteBack:
             else:
                 self._add(path, new[path])
         self._add(_STAGED, new[_STAGED])
+        self._known = dict(sorted({**self._known, **new}.items()))  # part of it, where the engine stops: core undoes it
         self._flush()
-        self._known, self._staged = dict(sorted({**self._known, **new}.items())), True
+        self.staged = True
         self._require_unchanged()
 
     def _require_unchanged(self) -> None:
         """The last look before the commit: nobody touched in the container what was read from it."""
         for path, mark in self.mirror.marks.items():
             if self._mark(path) != mark:
-                self._staged = False  # core undoes it now
+                self.staged = False  # core undoes it now
                 raise DriftError(
                     f"{self.mirror.site}/{path}: somebody changed it while patchkit was at work; nothing was changed",
                     hint="run it again",
@@ -154,7 +163,7 @@ class WriteBack:
         """What core did from its commit point on, in its order: each part may be done twice."""
         gone = [path for path in self._known if path not in new]
         put = [path for path, node in new.items() if self._known.get(path) != node]
-        if self._staged:
+        if self.staged:
             self._link(JOURNAL, _STAGED, self._known[_STAGED])  # the commit point
         outside = [path for path in gone if not _is_own(path)]
         self._delete([path for path in outside if not _is_temp(path)])
@@ -167,7 +176,7 @@ class WriteBack:
         for path in last:
             self._delete([path])
         self._flush()
-        self._known, self._staged = new, False
+        self._known, self.staged = new, False
         for path in self.mirror.marks:
             self.mirror.marks[path] = self._mark(path)
 

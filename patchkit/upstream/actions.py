@@ -47,13 +47,15 @@ class Plan:
 class Known:
     """What is known of one pull request for one image.
 
-    `first_image` is the first image of the project that has the change; `trouble` says why the forge's word
-    is not newer than `fate.as_of` (None where it is).
+    `first_image` is the first image of the project that has the change; `near` the release that the image is
+    nearest to, where that is no older than the first release with the change; `trouble` says why the forge's
+    word is not newer than `fate.as_of` (None where it is).
     """
 
     fate: Fate
     containment: Containment
     first_image: str | None = None
+    near: str | None = None
     trouble: str | None = None
 
 
@@ -105,7 +107,8 @@ def advise(question: Question) -> Advice:
 def _standing(every: tuple[Known, ...]) -> tuple[Known, ...]:
     """Without those whose successor is here too, and landed: what became of them has no say any more."""
     landed = {known.fate.ref for known in every if known.fate.state is State.MERGED}
-    return tuple(known for known in every if known.fate.superseded_by not in landed)
+    left = tuple(known for known in every if known.fate.superseded_by not in landed)
+    return left or every  # two that name each other as successors
 
 
 def _joined(*reasons: str | None) -> str:
@@ -138,16 +141,18 @@ def _by_state(known: Known, question: Question, in_image: bool | None) -> tuple[
         return Action.DROP, f"is in this image's own files{_but_upstream(fate)}"
     match fate.state:
         case State.MERGED:
-            return _merged(known, in_image)
+            return _merged(known, question, in_image)
         case State.REVERTED | State.SUPERSEDED | State.ABANDONED | State.GONE:
             return Action.REVIEW, _lost(fate)
         case State.OPEN | State.DRAFT:
             word = "is open" if fate.state is State.OPEN else "is a draft"
-            if question.taken and fate.head and not fate.head.startswith(question.taken):
+            if question.taken and fate.head and not fate.head.startswith(question.taken) and len(question.known) == 1:
                 moved = f"the patch was taken at {question.taken}, its head is {fate.head} now"
                 return Action.REFRESH, f"{word} and has moved: {moved}"
             return Action.KEEP, f"{word}, not landed"
         case State.UNKNOWN:
+            if fate.closed:
+                return Action.KEEP, "is closed; whether it landed is not known"
             return Action.KEEP, "is in an unknown state"
 
 
@@ -168,26 +173,29 @@ def _lost(fate: Fate) -> str:
             commit = f" ({fate.reverted_as[:_SHORT]})" if fate.reverted_as else ""
             return f"{landed}was reverted{by}{commit}{after}"
         case State.SUPERSEDED:
-            return f"was superseded by {fate.superseded_by}" if fate.superseded_by else "was superseded"
+            reverted = f"was reverted by {fate.reverted_by} and " if fate.reverted_by else ""
+            return f"{reverted}was superseded by {fate.superseded_by}" if fate.superseded_by else "was superseded"
         case State.ABANDONED:
             return f"was closed without landing{after}"
         case _:
             return "is gone: the forge knows no such pull request"
 
 
-def _merged(known: Known, in_image: bool | None) -> tuple[Action, str]:
+def _merged(known: Known, question: Question, in_image: bool | None) -> tuple[Action, str]:
     fate, containment = known.fate, known.containment
     landed = f"landed as {fate.landed_as[:_SHORT]}" if fate.landed_as else "landed"
     if fate.merged_elsewhere is not None:
         return Action.REVIEW, f"was merged into {fate.merged_elsewhere}, and is not found on the default branch"
     if containment.in_image:
         how = "contained by cherry-pick" if containment.how == "cherry-pick" else f"contained by {containment.how}"
-        return (Action.DROP if in_image is not False else Action.KEEP), f"{landed}; {how}"
+        return (Action.DROP if question.content is not False else Action.KEEP), f"{landed}; {how}"
     if in_image is False or containment.in_image is False:
         place = "is not in this image"
     else:
         place = "whether this image has it is not known"
     where = [f"image {known.first_image}"] if known.first_image else []
+    if known.near is not None and containment.in_image is None and in_image is None:
+        return Action.KEEP, f"{landed}, first in release {fate.first_release}; {place}, it is nearest to {known.near}"
     where += [f"release {fate.first_release}"] if fate.first_release else []
     if where:
         return Action.BUMP, f"{landed}; {place}; first in {' and '.join(where)}"

@@ -5,15 +5,22 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pytest
 
 from patchkit.cli.main import main
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .machines import Index, Machine
+    from .servers import Secure
 
 SCHEMA = jsonschema.Draft202012Validator(
     json.loads((Path(__file__).parents[2] / "docs/schemas/output.schema.json").read_text())
@@ -163,3 +170,49 @@ def patchkit_process(*words: str, **options: Any) -> subprocess.CompletedProcess
     import sys
 
     return subprocess.run([sys.executable, "-m", "patchkit", *words], capture_output=True, check=False, **options)
+
+
+@pytest.fixture(scope="module")
+def venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A virtual environment with pip; not to be changed."""
+    path = tmp_path_factory.mktemp("machine") / "venv"
+    subprocess.run([sys.executable, "-m", "venv", str(path)], check=True, capture_output=True)
+    return path
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
+    """The package index that pip is set to; it holds kern 1.0 and 2.0."""
+    from .machines import Index
+
+    running = Index(tmp_path)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    for name in ("PIP_EXTRA_INDEX_URL", "PIP_NO_INDEX", "PIP_FIND_LINKS", "PIP_CERT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_INDEX_URL", running.url)
+    for version in ("1.0", "2.0"):
+        running.add("kern", version)
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def machine(bench: Workbench, venv: Path, index: Index) -> Machine:
+    """The bench with a virtual environment as its root."""
+    from .machines import Machine
+
+    return Machine(bench, venv)
+
+
+@pytest.fixture
+def secure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Secure]:
+    """An HTTPS server that this machine trusts; it has the file of `servers.kernel`."""
+    from .servers import KERNEL, Secure
+
+    running = Secure(tmp_path)
+    running.files["/x.co"] = KERNEL
+    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SSL_CERT_FILE", str(running.certificate))
+    yield running
+    running.close()

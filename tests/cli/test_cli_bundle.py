@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import glob
 import json
 import os
@@ -9,14 +10,42 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from importlib.util import MAGIC_NUMBER
 from typing import TYPE_CHECKING
 
 import pytest
+
+import patchkit.core.bundle
+from patchkit.app import project as projects
+from patchkit.app.bundle import make_bundle
 
 from .conftest import SCHEMA, Workbench, contents
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+#: All of core that a bundle loads to find that everything is applied already. It is compiled anew at each start:
+#: whoever lets this grow makes every start slower (`make bench` tells by how much).
+LIGHT = {
+    *("bundle", "canonical", "errors", "holding", "identity", "ledger", "lockfile", "operate", "options", "paths"),
+    *("program", "report", "roots", "selection", "site", "tree", "values", "verdicts"),
+}
+#: What takes as long to load as all of that.
+HEAVY = {"dataclasses", "inspect", "typing", "tempfile", "subprocess", "shutil", "zipfile", "pathlib", "logging"}
+WHERE_FROM = """
+import sys
+from importlib.util import MAGIC_NUMBER
+sys.path.insert(0, sys.argv[1])
+from patchkit.core import operate
+print(MAGIC_NUMBER.hex(), operate.apply.__code__.co_filename)
+"""
+RUN_AND_TELL = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from patchkit.core.bundle import main, reader
+code = main(sys.argv[2:], reader())
+print(code, *sorted(sys.modules), file=sys.stderr)
+"""
 
 #: Every Python from 3.10 on that is at hand: this one, the system's, and those beside it.
 PYTHONS = sorted(
@@ -61,7 +90,8 @@ def test_it_does_what_the_full_tool_does(five: Workbench, tmp_path: Path, python
     shutil.copytree(five.root, other, symlinks=True)
     for command in ("status", "diff", "verify", "apply", "apply", "verify", "status", "diff", "revert", "revert"):
         mine = run(path, command, "--root", str(other), "--json", python=python)
-        full = five.run(command, "--image", "demo", "--root", str(five.root), "--json")
+        only = ["--on-disk"] if command == "status" else []  # what is upstream, a bundle does not know
+        full = five.run(command, *only, "--image", "demo", "--root", str(five.root), "--json")
         document = json.loads(mine.stdout)
         SCHEMA.validate(document)
         expected = json.loads(full.out.replace(str(five.root), str(other)))
@@ -113,3 +143,43 @@ def test_a_stale_lock_makes_no_bundle(five: Workbench) -> None:
     result = five.run("bundle", "--image", "demo", "-o", str(five.project.parent / "x.pyz"))
     assert result.code == 2
     assert not (five.project.parent / "x.pyz").exists()
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_what_finds_everything_applied_is_light(five: Workbench, python: str) -> None:
+    path = bundle(five)
+    words = ["apply", "--root", str(five.root)]
+    assert run(path, *words, python=python).returncode == 0
+    told = subprocess.run(
+        [python, "-I", "-S", "-c", RUN_AND_TELL, str(path), *words], capture_output=True, check=True, text=True
+    )
+    assert "already applied, nothing to do" in told.stdout
+    code, *loaded = told.stderr.split()
+    assert code == "0"
+    assert {name.rpartition(".")[2] for name in loaded if name.startswith("patchkit.core.")} == LIGHT
+    assert not HEAVY.intersection(loaded)
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_byte_code_that_goes_along_is_for_one_version(five: Workbench, tmp_path: Path, python: str) -> None:
+    core = os.path.dirname(patchkit.core.bundle.__file__)
+    assert compileall.compile_dir(core, quiet=1)
+    project = projects.find(str(five.project))
+    path = tmp_path / "once.pyz"
+    path.write_bytes(make_bundle(project, project.lock("demo"), compiled=True))
+    with zipfile.ZipFile(path) as archive:
+        names = [name for name in archive.namelist() if name.startswith("patchkit/core/")]
+    assert {name for name in names if name.endswith(".pyc")} == {f"{name}c" for name in names if name.endswith(".py")}
+    for words in (("apply",), ("apply",), ("verify",), ("revert",)):
+        done = run(path, *words, "--root", str(five.root), python=python)
+        assert (done.returncode, done.stderr) == (0, b""), words
+    told = subprocess.run([python, "-I", "-S", "-c", WHERE_FROM, str(path)], capture_output=True, check=True, text=True)
+    magic, file = told.stdout.split(maxsplit=1)
+    assert file.startswith(str(path)) == (magic != MAGIC_NUMBER.hex())
+
+
+def test_byte_code_that_does_not_fit_its_source_stays_behind(five: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = projects.find(str(five.project))
+    monkeypatch.setattr("sys.pycache_prefix", str(five.project / "nowhere"))
+    lock = project.lock("demo")
+    assert make_bundle(project, lock, compiled=True) == make_bundle(project, lock)

@@ -2,106 +2,20 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import hashlib
 import shutil
-import ssl
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from .conftest import Workbench
 
-KERNEL = bytes(range(256)) * 2000
-DIGEST = hashlib.sha256(KERNEL).hexdigest()
-
-
-class Secure:
-    """An HTTPS server on loopback: `files` by path; the first answer to each path in `broken` ends early."""
-
-    def __init__(self, folder: Path) -> None:
-        self.files: dict[str, bytes] = {}
-        self.broken: dict[str, int] = {}
-        self.ranges: list[str | None] = []
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                body, asked = outer.files.get(self.path), self.headers.get("Range")
-                outer.ranges.append(asked)
-                start = int(asked.removeprefix("bytes=").removesuffix("-")) if asked and body else 0
-                self.send_response(404 if body is None else 206 if start else 200)
-                body = body or b""
-                self.send_header("Content-Length", str(len(body) - start))
-                self.send_header("Accept-Ranges", "bytes")
-                self.send_header("ETag", '"one"')
-                if start:
-                    self.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
-                self.end_headers()
-                self.wfile.write(body[start : outer.broken.pop(self.path, len(body))])
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.certificate = folder / "localhost.pem"
-        self.certificate.write_bytes(_certificate())
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(self.certificate)
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.handle_error = lambda *_: None  # type: ignore[method-assign]
-        self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
-        self.url = f"https://localhost:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-
-
-def _certificate() -> bytes:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
-    now = dt.datetime.now(dt.timezone.utc)
-    made = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(days=1))
-        .not_valid_after(now + dt.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    return made.public_bytes(serialization.Encoding.PEM) + private
-
-
-@pytest.fixture
-def secure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Secure]:
-    running = Secure(tmp_path)
-    running.files["/x.co"] = KERNEL
-    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("SSL_CERT_FILE", str(running.certificate))
-    yield running
-    running.server.shutdown()
-    running.server.server_close()
-
-
-def kernel(secure: Secure, **more: Any) -> dict[str, Any]:
-    file = {"path": "demo/hsa/x.co", "url": f"{secure.url}/x.co", "sha256": DIGEST, "mode": "0755", **more}
-    return {"id": "kernel", "file": file, "reason": "a test"}
-
-
-def where(bench: Workbench) -> tuple[str, ...]:
-    return ("--image", "demo", "--root", str(bench.root))
+from .servers import DIGEST, KERNEL, Secure, kernel, where
 
 
 def test_a_file_is_fetched_put_in_place_and_taken_back(bench: Workbench, secure: Secure) -> None:
@@ -179,17 +93,6 @@ def test_other_bytes_are_refused(bench: Workbench, secure: Secure) -> None:
     result = bench.run("lock", "--image", "demo", "--from", str(bench.root))
     assert result.code == 6
     assert f"expected sha256 {DIGEST} (5 bytes), found {len(KERNEL)} bytes" in result.err
-
-
-def test_a_certificate_that_nobody_vouches_for(
-    bench: Workbench, secure: Secure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "other.pem").write_bytes(_certificate())
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "other.pem"))
-    bench.stack([kernel(secure)])
-    assert "step kernel stays unresolved: the content of demo/hsa/x.co is not known" in bench.lock().out
-    assert secure.ranges == []
-    assert bench.run("apply", *where(bench)).code == 2
 
 
 def test_vendored_and_in_the_bundle(bench: Workbench, secure: Secure, tmp_path: Path) -> None:

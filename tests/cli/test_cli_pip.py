@@ -2,160 +2,28 @@
 
 from __future__ import annotations
 
-import base64
 import fcntl
 import hashlib
-import io
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
-import zipfile
 from dataclasses import replace
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from patchkit.core import pips
+from patchkit.core import packages
+from patchkit.core.holding import read_ledger
 from patchkit.core.site import Site
-from patchkit.core.transaction import Transaction, read_ledger
+from patchkit.core.transaction import Transaction
 
-from .conftest import COMMIT, Workbench, lines, unified
+from .machines import Index, Machine, make_wheel, pip_step
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
-
-SITE = f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
-
-
-def make_wheel(name: str, version: str, *needs: str, code: str = "") -> tuple[str, bytes]:
-    """A wheel with one module that holds its version."""
-    info = f"{name}-{version}.dist-info"
-    files = {
-        f"{name}.py": f"VERSION = {version!r}\n{code}",
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
-        + "".join(f"Requires-Dist: {need}\n" for need in needs),
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: a test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    rows = []
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for path, text in files.items():
-            archive.writestr(zipfile.ZipInfo(path), text)
-            digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
-            rows.append(f"{path},sha256={digest},{len(text)}\n")
-        archive.writestr(zipfile.ZipInfo(f"{info}/RECORD"), "".join([*rows, f"{info}/RECORD,,\n"]))
-    return f"{name}-{version}-py3-none-any.whl", buffer.getvalue()
-
-
-class Index:
-    """A package index on loopback."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        handler = partial(_Quiet, directory=str(folder))
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/simple"
-        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-
-    def add(self, name: str, version: str, *needs: str, sha256: str = "", code: str = "") -> str:
-        file, data = make_wheel(name, version, *needs, code=code)
-        digest = sha256 or hashlib.sha256(data).hexdigest()
-        (self.folder / "files").mkdir(exist_ok=True)
-        (self.folder / "files" / file).write_bytes(data)
-        page = self.folder / "simple" / name / "index.html"
-        page.parent.mkdir(parents=True, exist_ok=True)
-        old = page.read_text() if page.exists() else "<!DOCTYPE html>"
-        page.write_text(f'{old}<a href="/files/{file}#sha256={digest}">{file}</a>\n')
-        return digest
-
-    def close(self) -> None:
-        self.server.shutdown()
-        self.server.server_close()
-
-
-class _Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@pytest.fixture(scope="module")
-def venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("machine") / "venv"
-    subprocess.run([sys.executable, "-m", "venv", str(path)], check=True, capture_output=True)
-    return path
-
-
-@pytest.fixture
-def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
-    running = Index(tmp_path)
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    for name in ("PIP_EXTRA_INDEX_URL", "PIP_NO_INDEX", "PIP_FIND_LINKS", "PIP_CERT"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PIP_INDEX_URL", running.url)
-    for version in ("1.0", "2.0"):
-        running.add("kern", version)
-    yield running
-    running.close()
-
-
-class Machine:
-    """The bench with a virtual environment as its root; `run` works on this very machine, `/`."""
-
-    def __init__(self, bench: Workbench, venv: Path) -> None:
-        self.bench = bench
-        self.root = bench.project.parent / "venv"
-        shutil.copytree(venv, self.root, symlinks=True)
-        self.site = self.root / SITE
-        (self.site / "demo").mkdir()
-        (self.site / "demo/_version.py").write_text(f"__commit_id__ = commit_id = 'g{COMMIT[:9]}'\n")
-        (self.site / "demo/a.py").write_text(lines("a", 30))
-        bench.image(site=SITE)
-
-    def pip(self, *words: str) -> None:
-        python = self.root / "bin" / "python"
-        subprocess.run([python, "-m", "pip", "-q", "install", *words], check=True, capture_output=True)
-
-    def patch(self, step: str, path: str, before: str, old: str, new: str) -> dict[str, Any]:
-        self.bench.patch(f"{step}.patch", unified(path, before, before.replace(old, new)))
-        return {"id": step, "patch": f"{step}.patch", "reason": "a test"}
-
-    def stack(self, *steps: dict[str, Any], version: int = 1, more: tuple[str, ...] = ()) -> str:
-        self.bench.stack(list(steps), version)
-        result = self.bench.run("lock", "--image", "demo", "--from", str(self.root), *more)
-        assert result.code == 0, result.err
-        return result.out
-
-    def where(self) -> tuple[str, ...]:
-        return ("--image", "demo", "--root", "/", "--site", str(self.site))
-
-    def run(self, command: str, *more: str) -> Any:
-        return self.bench.run(command, *self.where(), *more)
-
-    def version(self, name: str) -> str | None:
-        python = str(self.root / "bin" / f"python{SITE[10:].partition('/')[0]}")
-        ended = subprocess.run(
-            [python, "-c", f"import {name}; print({name}.VERSION)"], capture_output=True, check=False
-        )
-        return ended.stdout.decode().strip() or None
-
-    def first(self) -> dict[str, Any]:
-        return self.patch("first", "demo/a.py", (self.site / "demo/a.py").read_text(), "a_15 = 15\n", "a_15 = 0\n")
-
-
-@pytest.fixture
-def machine(bench: Workbench, venv: Path, index: Index) -> Machine:
-    return Machine(bench, venv)
-
-
-def pip_step(*requirements: str, **more: Any) -> dict[str, Any]:
-    return {"id": "kern", "pip": {"requirements": list(requirements), **more}, "reason": "a test"}
 
 
 def test_it_replaces_a_version_and_takes_it_back(machine: Machine) -> None:
@@ -237,7 +105,8 @@ def test_other_packages_must_not_move(machine: Machine, index: Index) -> None:
     assert result.code == 8
     assert result.err == (
         "error: step kern (pip): it would move packages that it does not name: dep 1.0 -> 2.0, new (not there) -> 5\n"
-        "hint: name them in `requirements`, pinned; or take a version that goes with what is installed\n"
+        "hint: name them in `requirements`, pinned; or let them move with it: `may_move: [dep, new]`;"
+        " or take a version that goes with what is installed\n"
     )
     assert not (machine.site / ".patchkit").exists()
     machine.stack(machine.first(), pip_step("wants==1.0", "dep==2.0", "new==5"), version=2)
@@ -361,6 +230,51 @@ def test_an_upgrade_remembers_what_was_first(machine: Machine, index: Index) -> 
     assert machine.version("kern") == "1.0"
 
 
+@pytest.mark.parametrize("form", ["folder", "file"])
+def test_what_says_so_in_an_egg_info(machine: Machine, form: str) -> None:
+    """As setuptools and Debian did it: it counts as installed, and its version comes back."""
+    info, text = machine.site / "kern-1.0.egg-info", "Metadata-Version: 1.0\nName: kern\nVersion: 1.0\n"
+    (machine.site / "kern.py").write_text("VERSION = '1.0'\n")
+    if form == "folder":
+        info.mkdir()
+        (info / "PKG-INFO").write_text(text)
+        (info / "top_level.txt").write_text("kern\n")
+        (info / "SOURCES.txt").write_text("")
+        (info / "installed-files.txt").write_text("../kern.py\nPKG-INFO\ntop_level.txt\nSOURCES.txt\n")
+    else:
+        info.write_text(text)
+    machine.stack(pip_step("kern==1.0"))
+    assert machine.run("apply", "--json").json["steps"][0]["verdict"] == "upstream"
+    assert machine.run("revert").code == 0
+    assert info.exists()
+    machine.stack(pip_step("kern==2.0"), version=2)
+    result = machine.run("apply")
+    if form == "file":  # pip cannot take such a one off
+        assert result.code == 8
+        assert "distutils installed project" in result.err
+        assert (machine.version("kern"), info.exists()) == ("1.0", True)
+        return
+    assert (result.code, machine.version("kern")) == (0, "2.0"), result.err
+    assert machine.run("revert").code == 0
+    assert machine.version("kern") == "1.0"
+
+
+def test_one_behind_another_comes_forth_again(machine: Machine, index: Index, tmp_path: Path) -> None:
+    """What pip does not replace, since it is in a folder further down the path, needs no index to come back."""
+    behind = tmp_path / "behind"
+    (behind / "kern-1.0.egg-info").mkdir(parents=True)
+    (behind / "kern-1.0.egg-info/PKG-INFO").write_text("Metadata-Version: 1.0\nName: kern\nVersion: 1.0\n")
+    (behind / "kern.py").write_text("VERSION = '1.0'\n")
+    (machine.site / "behind.pth").write_text(f"{behind}\n")
+    machine.stack(pip_step("kern==2.0"))
+    assert machine.version("kern") == "1.0"
+    assert machine.run("apply").code == 0
+    assert machine.version("kern") == "2.0"
+    index.close()
+    assert machine.run("revert").code == 0
+    assert machine.version("kern") == "1.0"
+
+
 @pytest.mark.parametrize(
     ("wanted", "found", "same"),
     [
@@ -375,7 +289,7 @@ def test_an_upgrade_remembers_what_was_first(machine: Machine, index: Index) -> 
     ],
 )
 def test_versions(wanted: str, found: str | None, same: bool) -> None:
-    assert pips.same_version(wanted, found) is same
+    assert packages.same_version(wanted, found) is same
 
 
 @pytest.mark.parametrize("then", ["apply", "revert"])

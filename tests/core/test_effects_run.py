@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from patchkit.core import inspect, operate
+from patchkit.core import inspect, operate, runs
 from patchkit.core.errors import BusyError, DriftError, PatchkitError, RefusedByMachineError
+from patchkit.core.holding import read_ledger
 from patchkit.core.site import Site
-from patchkit.core.transaction import read_ledger
 
 from .stacks import Stack, build, diff, leftovers, listing, numbered, opened, snapshot, verdicts, write_tree
 
@@ -187,7 +187,9 @@ def test_a_timeout_kills_the_whole_group(root: Path) -> None:
     while is_running(child):
         assert time.monotonic() < deadline, "the whole group was to be killed"
         time.sleep(0.01)
-    with pytest.raises(RefusedByMachineError, match=r"/no/such: cannot be started: No such file or directory"):
+    with pytest.raises(
+        RefusedByMachineError, match=r"step x \(run\): /no/such: cannot be started: No such file or directory"
+    ):
         apply(build(TREE, {"x": {"argv": ["/no/such"]}}), root)
 
 
@@ -197,13 +199,52 @@ def test_what_the_machine_lacks_is_said_before_anything_is_touched(root: Path) -
     with pytest.raises(RefusedByMachineError) as caught:
         apply(stack, root)
     assert str(caught.value) == (
-        "step rebuild (run): cannot run here: needs nosuchcc; run it later: apply --stage runtime"
+        "step rebuild (run): cannot run here: needs nosuchcc (it is not on PATH); run it later: apply --stage runtime"
     )
     assert caught.value.hint == "apply the rest now: apply --stage build"
     assert snapshot(root) == before
     assert verdicts(apply(stack, root, stage="build")) == {"a": "applies", "rebuild": "deferred"}
     assert verify(stack, root).notes == ("not applied here: rebuild",)
     assert apply(stack, root, stage="build").outcome.value == "unchanged"
+
+
+def test_a_question_that_cannot_be_asked_is_no_yes(root: Path) -> None:
+    """What the step needs is missing before its own `unless` is: that is what is said."""
+    unless = {"path": None, "sha256": None, "argv": ["nosuchcc", "--version"]}
+    stack = build(TREE, {"a": A, "rebuild": sh("true", needs=["nosuchcc"], unless=unless)})
+    with pytest.raises(RefusedByMachineError, match=r"step rebuild \(run\): cannot run here: needs nosuchcc"):
+        apply(stack, root)
+    assert not leftovers(root)
+
+
+HEAD = "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\n"
+LO = f"{'0' * 31}1 80 {'0' * 32} 00 {'0' * 32} 00000000 00000002 00000000 80200001 lo\n"
+NOWHERE = f"{'0' * 32} 00 {'0' * 32} 00 {'0' * 32} ffffffff 00000001 00000000 00200200 lo\n"
+LINK = f"fe80{'0' * 28} 40 {'0' * 32} 00 {'0' * 32} 00000100 00000002 00000000 00000001 eth0\n"
+MANY = f"ff{'0' * 30} 08 {'0' * 32} 00 {'0' * 32} 00000100 00000002 00000000 00000001 eth0\n"
+GLOBAL = f"{'0' * 32} 00 {'0' * 32} 00 fd{'0' * 29}1 00000400 00000003 00000000 00000003 eth0\n"
+
+
+@pytest.mark.parametrize(
+    ("four", "six", "there"),
+    [
+        (HEAD + "eth0 00000000 010200C0 0003 0 0 0 00000000 0 0 0\n", None, True),
+        (HEAD + "eth0 000200C0 00000000 0001 0 0 0 00FFFFFF 0 0 0\n", "", True),
+        (HEAD + "eth0 00000000 010200C0 0000 0 0 0 00000000 0 0 0\n", "", False),
+        (HEAD + "* 00000000 00000000 0201 0 0 0 00000000 0 0 0\n", "", False),
+        (HEAD + "lo 0000007F 00000000 0001 0 0 0 000000FF 0 0 0\n", LO + NOWHERE, False),
+        (HEAD, LO + LINK + MANY + NOWHERE, False),
+        (HEAD, LO + LINK + GLOBAL, True),
+        ("", None, False),
+        (None, None, True),
+    ],
+)
+def test_is_there_a_network(tmp_path: Path, four: str | None, six: str | None, there: bool) -> None:
+    """By the kernel's tables of routes."""
+    for name, text in (("route", four), ("ipv6_route", six)):
+        if text is not None:
+            (tmp_path / name).write_text(text)
+    assert runs.has_network(str(tmp_path)) is there
 
 
 def test_the_runtime_stage_comes_on_top(root: Path) -> None:

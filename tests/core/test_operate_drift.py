@@ -13,7 +13,7 @@ import pytest
 from patchkit.core import inspect
 from patchkit.core.canonical import digest_of
 from patchkit.core.errors import BusyError, DriftError, IdentityError, PatchkitError
-from patchkit.core.transaction import locked
+from patchkit.core.holding import locked
 from patchkit.core.verdicts import Outcome
 from tests.core.stacks import (
     Content,

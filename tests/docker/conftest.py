@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
@@ -27,8 +28,10 @@ TAGS = {
     "python": "patchkit-test/python:bookworm",
     "busybox": "patchkit-test/busybox:latest",
     "vllmlike": "patchkit-test/vllmlike:1",
+    "numa": "patchkit-test/numa:bookworm",
 }
 MAKE_IMAGE_SECONDS = 600
+MAKE_ENVIRONMENT_SECONDS = 1200
 
 #: image(name) -> its tag in the engine
 ImageOf = Callable[[str], str]
@@ -42,8 +45,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.docker)
 
 
-def unavailable(reason: str) -> NoReturn:
-    if "docker" in re.split(r"[\s,]+", os.environ.get("PATCHKIT_REQUIRE", "")):
+def unavailable(reason: str, what: str = "docker") -> NoReturn:
+    if what in re.split(r"[\s,]+", os.environ.get("PATCHKIT_REQUIRE", "")):
         pytest.fail(f"{reason} (PATCHKIT_REQUIRE demands it)", pytrace=False)
     pytest.skip(reason)
 
@@ -70,6 +73,21 @@ def engine() -> Iterator[DockerClient]:
         unavailable(f"no container engine ({error}): scripts/services start")
     with closing(client):
         yield client
+
+
+@pytest.fixture(scope="session")
+def root() -> None:
+    """Only root may start an engine, become somebody else, and keep owners through archives."""
+    if os.geteuid() != 0:
+        unavailable("needs root")
+
+
+@pytest.fixture(scope="session")
+def programs(root: None) -> None:
+    """What a second engine beside the first one takes (second.py)."""
+    for program in ("dockerd", "setpriv", "unshare"):
+        if shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin:/sbin") is None:
+            unavailable(f"no {program} on this machine: scripts/services need {program} docker.io (or util-linux)")
 
 
 @pytest.fixture(scope="session")
@@ -120,3 +138,19 @@ def container(engine: DockerClient, image: ImageOf) -> Iterator[ContainerOf]:
             return made
 
         yield create
+
+
+@pytest.fixture(scope="session")
+def vllm_environment() -> Callable[[str], Path]:
+    """vllm_environment(VERSION): the environment of scripts/vllm-cpu, which makes it where it is not there yet."""
+
+    def directory_of(version: str) -> Path:
+        if os.environ.get("PATCHKIT_VLLM") == "no":
+            unavailable("PATCHKIT_VLLM=no", "vllm")
+        command = [str(SCRIPTS / "vllm-cpu"), "env", version]
+        run = subprocess.run(command, capture_output=True, text=True, timeout=MAKE_ENVIRONMENT_SECONDS, check=False)
+        if run.returncode:
+            unavailable(f"scripts/vllm-cpu env {version}: {run.stderr.strip().splitlines()[-1]}", "vllm")
+        return Path(run.stdout.strip())
+
+    return directory_of

@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 import tarfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,8 @@ NAME = "vllmlike"
 #: What the stack touches; by-products (byte-code) aside.
 TOUCHED = ("vllm/scheduler.py", "vllm/worker.py", "vllm/entrypoints/windows.py", "vllm/entrypoints/probe.py",
            "vllm/entrypoints/serve.py", "vllm/entrypoints/run.py", "vllm/extra/deep/new.py")  # fmt: skip
+#: Byte-code that the stack makes stale: gone for good once it was applied.
+STALE = ("vllm/__pycache__", "vllm/__pycache__/scheduler.cpython-312.pyc")
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,13 @@ class Project:
         done = subprocess.run(self.words(command, *words), capture_output=True, check=False, text=True, **options)
         assert "Traceback" not in done.stderr
         return Result(done.returncode, done.stdout, done.stderr)
+
+    def in_turn(self, command: str, *words: str) -> Result:
+        """One run when its turn has come: a bundle that lost its client works on, and holds the container."""
+        end = time.monotonic() + 60
+        while (done := self.run(command, *words)).code == 7 and time.monotonic() < end:
+            pass
+        return done
 
     def bundle(self) -> bytes:
         path = self.folder / "stack.pyz"
@@ -160,3 +170,8 @@ def tree(container: Container, path: str = f"/{SITE}") -> Tree:
 
 def without_ledger(found: Tree) -> Tree:
     return {path: state for path, state in found.items() if not path.startswith(".patchkit")}
+
+
+def content(found: Tree) -> Tree:
+    """What patching is about: the tree without ledger and stale byte-code."""
+    return {path: state for path, state in without_ledger(found).items() if path not in STALE}

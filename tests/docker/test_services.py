@@ -360,6 +360,13 @@ def test_vllmlike_image_keeps_modes_owners_links_and_capability(container) -> No
     assert f"commit: {commit[1]}}}" in image
 
 
+def test_numa_image_has_the_library_and_nothing_else_more(container) -> None:
+    made = container("numa")
+    assert made.exec_run(["python3", "-c", "import ctypes; ctypes.CDLL('libnuma.so.1')"]) == (0, b"")
+    count = ["sh", "-c", "find / -xdev -type f ! -path '/sys/*' ! -path '/proc/*' | wc -l"]
+    assert int(made.exec_run(count)[1]) == int(container("python").exec_run(count)[1]) + 1
+
+
 def test_new_container_differs_in_nothing_from_its_image(container) -> None:
     assert container("vllmlike").diff() is None
     assert container("vllmlike", start=False).diff() is None
@@ -376,9 +383,9 @@ def test_container_may_be_gone_before_the_test_ends(container, engine) -> None:
 
 
 def test_images_that_are_there_are_not_made_again(engine, image) -> None:
-    before = {name: engine.images.get(image(name)).id for name in ("python", "busybox", "vllmlike")}
+    before = {name: engine.images.get(image(name)).id for name in ("python", "busybox", "vllmlike", "numa")}
     run = subprocess.run([str(TEST_IMAGES)], capture_output=True, text=True, timeout=LIMIT_SECONDS, check=True)
-    assert run.stdout.split() == [image("python"), image("busybox"), image("vllmlike")]
+    assert run.stdout.split() == [image(name) for name in before]
     assert run.stderr == ""
     assert {name: engine.images.get(image(name)).id for name in before} == before
 
@@ -396,6 +403,7 @@ def test_test_images_without_an_engine(short: Path) -> None:
 @needs_root
 def test_another_engine_imports_the_kept_archives(alone: Own, image) -> None:
     image("vllmlike")
+    image("numa")
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     kept = Path(os.environ.get("PATCHKIT_CACHE") or Path(home) / "patchkit") / "services" / "images"
     alone.state.mkdir()
@@ -408,4 +416,4 @@ def test_another_engine_imports_the_kept_archives(alone: Own, image) -> None:
         [str(TEST_IMAGES)], capture_output=True, text=True, timeout=120, env=alone.variables(), check=True
     )
     assert "making" not in run.stderr
-    assert run.stdout.split()[-1] == image("vllmlike")
+    assert run.stdout.split()[-2:] == [image("vllmlike"), image("numa")]

@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 
 from patchkit.core.errors import ConfigError
 from patchkit.model import schema, yamlfile
-from patchkit.model.load import load_image, load_stack
+from patchkit.model.load import load_image, load_stack, load_waiver
 from patchkit.model.stack import CommitPatch, PatchStep, touches
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,7 +57,8 @@ def test_image(path: Path) -> None:
 def test_stack(path: Path) -> None:
     stack = load_stack(path)
     assert "provenance" in [step.id for step in stack.steps]
-    assert stack.governed
+    assert stack.governed == (stack.image == "nightly-cb8104839c")
+    assert stack.governed or stack.reason
     for step in stack.steps:
         assert step.reason
         assert step.removal
@@ -181,12 +182,35 @@ BAD: dict[str, list[dict[str, Any]]] = {
         {"image": "x", "version": 1, "steps": [{"id": "a", "pip": {"requirements": ["triton"]}}]},
         {"image": "x", "version": 1, "steps": [{"id": "a", "replace": {"path": "a", "find": "b", "with_": "c"}}]},
     ],
+    "waiver": [
+        {"pull_request": 0},
+        {"covers": ["x"]},
+        {"expires": "soon"},
+        {"why": [{"symptom": "x", "steps": []}]},
+        {"recipes": [{"link": "http://x/y", "model": "m", "merged": None}]},
+        {"config": [{"entry": "x", "values": {"a": 1}}]},
+    ],
+    "baseline": [
+        {"suppressions": [{"code": "gap", "path": "x", "expires": "2026-12-01"}]},
+        {"suppressions": [{"code": "gap", "path": "x", "reason": "y"}]},
+    ],
 }
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_schemas_refuse(name: str) -> None:
     assert [data for data in BAD[name] if validator(name).is_valid(data)] == []
+
+
+WAIVERS = sorted((ROOT / "waivers").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", WAIVERS, ids=lambda path: path.stem)
+def test_waiver(path: Path) -> None:
+    waiver = load_waiver(path)
+    assert waiver.pull_request == int(path.stem)
+    assert path.read_text("utf-8").startswith("# yaml-language-server: $schema=../docs/schemas/waiver.schema.json\n")
+    assert list(validator("waiver").iter_errors(plain(path))) == []
 
 
 def test_schemas_are_fresh(capsys: pytest.CaptureFixture[str]) -> None:
@@ -196,9 +220,10 @@ def test_schemas_are_fresh(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_stale_schema_is_named_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = ["--folder", str(tmp_path)]
-    image, stack = tmp_path / "image.schema.json", tmp_path / "stack.schema.json"
+    paths = [tmp_path / f"{name}.schema.json" for name in ("image", "stack", "waiver", "baseline")]
+    stack = paths[1]
     assert schema.main(folder) == 0
-    assert capsys.readouterr().out == f"{image}\n{stack}\n"
+    assert capsys.readouterr().out == "".join(f"{path}\n" for path in paths)
     stack.write_text("{}\n", encoding="utf-8")
     assert schema.main(["--check", *folder]) == 1
     assert capsys.readouterr().err == f"{stack}: stale; type: python -m patchkit.model.schema\n"

@@ -1,0 +1,164 @@
+"""What commit messages say, and what they only quote."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from patchkit.upstream.messages import (
+    NO_CLAIMS,
+    Title,
+    names_reverted_pulls,
+    names_superseded_pulls,
+    parse_body,
+    parse_title,
+)
+
+SHA = "4" * 40
+OTHER = "5" * 40
+
+
+@pytest.mark.parametrize(
+    ("subject", "own", "carried"),
+    [
+        ("Pad MLA (#4494)", 4494, ()),
+        ("Pad MLA (#12) (#4494)", 4494, (12,)),
+        ("Pad MLA (#12)(#4494) ", 4494, (12,)),
+        ("Pad MLA", None, ()),
+        ("Pad MLA (#4494) again", None, ()),
+        ("Fix #4494", None, ()),
+        ("Merge pull request #9 from someone/branch", 9, ()),
+        ("Merge branch 'main' into x (#9)", 9, ()),
+        ("(#7)", 7, ()),
+    ],
+)
+def test_only_the_number_at_the_end_names_the_landed_one(
+    subject: str, own: int | None, carried: tuple[int, ...]
+) -> None:
+    title = parse_title(subject)
+    assert (title.own, title.carried, title.negates) == (own, carried, None)
+
+
+def spelled(title: Title | None) -> str:
+    """A title as `own:sign about`."""
+    if title is None:
+        return ""
+    sign = {True: "-", False: "+", None: ""}[title.negates]
+    about = f" {sign}({spelled(title.about)})" if title.about else f" {title.text}"
+    return f"{title.own or ''}{about}".strip()
+
+
+@pytest.mark.parametrize(
+    ("subject", "means"),
+    [
+        ('Revert "Pad (#1)" (#2)', "2 -(1 Pad)"),
+        ('Revert "Pad (#1)"', "-(1 Pad)"),
+        ('Revert "Pad" (#2)', "2 -(Pad)"),
+        ('[ROCm][Bugfix] Revert "Pad (#1)" (#2)', "2 -(1 Pad)"),
+        ("revert: Pad (#1) (#2)", "2 -(1 Pad)"),
+        ("fix(mla): revert Pad (#1) (#2)", "2 -(1 Pad)"),
+        ("Revert #1 (#2)", "2 -(1)"),
+        ("Revert PR #1: Pad (#2)", "2 -(1 Pad)"),
+        ("[Revert] Pad (#1) (#2)", "2 -(1 Pad)"),
+        ('Back out "Pad (#1)" (#2)', "2 -(1 Pad)"),
+        ("Reverts “Pad (#1)” (#2)", "2 -(1 Pad)"),
+        ('Revert "Revert "Pad (#1)" (#2)" (#3)', "3 -(2 -(1 Pad))"),
+        ('Revert "Revert "Revert "Pad (#1)" (#2)" (#3)" (#4)', "4 -(3 -(2 -(1 Pad)))"),
+        ('Reapply "Pad (#1)"', "+(1 Pad)"),
+        ('Reland "Pad (#1)" (#3)', "3 +(1 Pad)"),
+        ("Re-land Pad (#1) (#3)", "3 +(1 Pad)"),
+        ("[Reland] Pad (#1) (#3)", "3 +(1 Pad)"),
+        ("[Re-land #1] Pad (#3)", "3 +(1 Pad)"),
+        ('Revert^2 "Pad (#1)"', "-(-(1 Pad))"),
+        ('Partially revert "Pad (#1)" (#2)', '2 Partially revert "Pad (#1)"'),
+        ("Document how to revert (#2)", "2 Document how to revert"),
+        ("Revertable widgets (#2)", "2 Revertable widgets"),
+        ("Release landing page (#2)", "2 Release landing page"),
+    ],
+)
+def test_reverts_and_relands(subject: str, means: str) -> None:
+    assert spelled(parse_title(subject)) == means
+
+
+@given(st.text(alphabet=st.sampled_from('Revert "()#12[]:^'), max_size=60) | st.text(max_size=80))
+def test_any_subject_is_read(subject: str) -> None:
+    title = parse_title(subject)
+    assert (title.about is None) == (title.negates is None)
+
+
+def test_a_hostile_subject_is_read_quickly() -> None:
+    assert parse_title('Revert "' * 5000).negates is True
+    assert parse_title("[a] " * 5000 + "x").negates is None
+    assert parse_title("(#1) " * 5000).own == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "reverts"),
+    [
+        (f"This reverts commit {SHA}.", (SHA,)),
+        (f"Because.\n\nThis reverts commit {SHA[:8]}.\n", (SHA[:8],)),
+        (f"This reverts commit {SHA}, reversing\nchanges made to {OTHER}.", (SHA,)),
+        (f"This reverts commits {SHA} and {OTHER}.", (SHA, OTHER)),
+        (f"this reverts commit {SHA} as it broke CI", (SHA,)),
+        (f"This partially reverts commit {SHA}.", ()),
+        (f"    This reverts commit {SHA}.", ()),
+        (f"> This reverts commit {SHA}.", ()),
+        (f'"This reverts commit {SHA}."', ()),
+        (f"```\nThis reverts commit {SHA}.\n```", ()),
+        (f"  ```text\nThis reverts commit {SHA}.\n  ```\nThis reverts commit {OTHER}.", (OTHER,)),
+        (f'* add x\n\n* Revert "add x"\n\nThis reverts commit {SHA}.\n\n* add y', ()),
+        (f'* Revert "add x"\n\nThis reverts commit {SHA}.\n\n---------\n\nThis reverts commit {OTHER}.', (OTHER,)),
+        (f"The message said: This reverts commit {SHA}.", ()),
+        ("This reverts commit soon.", ()),
+    ],
+)
+def test_what_reverts_and_what_quotes(body: str, reverts: tuple[str, ...]) -> None:
+    assert parse_body(body).reverts == reverts
+
+
+@pytest.mark.parametrize(
+    ("line", "lands"),
+    [
+        ("Pull Request resolved: https://github.com/pytorch/pytorch/pull/17", (("github.com/pytorch/pytorch", 17),)),
+        ("Pull-Request: https://github.com/pytorch/pytorch/pull/17", (("github.com/pytorch/pytorch", 17),)),
+        (
+            f"COPYBARA_INTEGRATE_REVIEW=https://github.com/google/x/pull/14 from y:z {SHA}",
+            (("github.com/google/x", 14),),
+        ),
+        ("FUTURE_COPYBARA_INTEGRATE_REVIEW=https://github.com/google/x/pull/14", ()),
+        ("See Pull Request resolved: https://github.com/pytorch/pytorch/pull/17", ()),
+        ("  Pull Request resolved: https://github.com/pytorch/pytorch/pull/17", ()),
+        ("Pull Request resolved: https://github.com/pytorch/pytorch/issues/17", ()),
+    ],
+)
+def test_trailers_of_landing_bots(line: str, lands: tuple[tuple[str, int], ...]) -> None:
+    assert parse_body(f"* a point of the description\n\nText.\n\n{line}\nApproved by: x").lands == lands
+
+
+def test_other_claims() -> None:
+    assert parse_body(f"x\n\n(cherry picked from commit {SHA})").picked == (SHA,)
+    assert parse_body("Reverts ROCm/aiter#4494").reverts_pulls == (("rocm/aiter", 4494),)
+    assert parse_body("This reverts PR #4494.").reverts_pulls == (("", 4494),)
+    assert parse_body("nothing of that kind") is NO_CLAIMS
+    assert names_reverted_pulls("Reverts rocm/AITER#4\nReverts other/repo#5\nReverts #6", "ROCm/aiter") == (4, 6)
+
+
+@pytest.mark.parametrize(
+    ("title", "body", "names"),
+    [
+        ("Pad again", "Supersedes #4494.", (4494,)),
+        ("Pad again", "This replaces #1, #2 and ROCm/aiter#3; see #9", (1, 2, 3)),
+        ("Pad again (replaces #4494)", "", (4494,)),
+        ("Pad again", "Re-lands https://github.com/ROCm/aiter/pull/4494 with a fix", (4494,)),
+        ("Reland of #4494", "", (4494,)),
+        ("Pad again", "* supersedes #4494", (4494,)),
+        ("Pad again", "- supersedes #4494", (4494,)),
+        ("Pad again", "> Supersedes #4494", ()),
+        ("Pad again", "Superseded by #4494", ()),
+        ("Pad again", "Replaces other/repo#4494", ()),
+        ("Pad again", "Follow-up of #4494", ()),
+    ],
+)
+def test_successors(title: str, body: str, names: tuple[int, ...]) -> None:
+    assert names_superseded_pulls(title, body, "ROCm/aiter") == names
