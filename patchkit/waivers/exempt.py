@@ -27,6 +27,8 @@ FOUNDATION = words("""
     cupy llguidance msgspec numba gguf mistral-common accelerate composable-kernel hip-python
     """)
 STACK = ENGINES | FOUNDATION
+#: What programs that have nothing to do with serving list in their requirements files, too.
+GENERAL = words("fastapi uvicorn starlette pydantic pydantic-core msgspec numba safetensors tokenizers accelerate")
 #: Client and harness: never a finding (the policy names datasets, pandas, tiktoken and the eval harness).
 EXEMPT: tuple[str, ...] = tuple(
     sorted(

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from patchkit.core.errors import ConfigError
 from patchkit.waivers import exempt as lists
-from patchkit.waivers import scan_cache
+from patchkit.waivers import scan_cache, scan_install
 from patchkit.waivers.exempt import words
-from patchkit.waivers.scan_file import NOTHING, FileResult, Language, analyse, language, worth_reading
+from patchkit.waivers.scan_file import MAX_BYTES, NOTHING, FileResult, Language, analyse, language, worth_reading
 from patchkit.waivers.scan_patches import diff_touches
 from patchkit.waivers.scan_places import HERE
 from patchkit.waivers.scan_types import Report, ScanFinding, Trace
@@ -41,6 +41,8 @@ _NO_SCRIPTS = words(
 )
 _PARALLEL = 12  # files to parse; fewer are read sooner than other processes start
 _HOLE = re.compile(r"\$\{[^}]*\}|[*?\[]")
+_CHANGES = re.compile(r"write|replace|rename|shutil|symlink|subprocess|system\(|fileinput|unlink|remove|urlretrieve")
+_FILE_KINDS = ("patch", "edit", "overwrite", "download", "install", "rebuild")
 _WRITTEN = ("/tmp/", "/dev/", "/proc/", "/var/tmp/")  # noqa: S108 - places where scripts put what they make
 
 
@@ -69,24 +71,28 @@ def scan_report(
     results = _results(files, scan_cache.ScanCache(cache_root) if cache else None)
     waiver = covered if callable(covered) else covered_by(covered or {})
     beside = _Beside([Path(path) for path in paths])
-    found: list[ScanFinding] = []
-    unread: list[tuple[str, str]] = []
+    traces: dict[Path, dict[tuple[int, str, str], Trace]] = {path: {} for path, _ in files}
+    real = {path.resolve(): path for path, _ in files}
     for (path, _), result in zip(files, results, strict=True):
-        if result.unread:
-            unread.append((str(path), result.unread))
-        for trace in _resolved(result, path, beside):
-            if not _is_exempt(trace, exempt):
-                touches = trace.touches.removeprefix(f"{HERE}/")
-                made = ScanFinding(
-                    path=str(path),
-                    line=trace.line,
-                    kind=trace.kind,
-                    touches=touches,
-                    waiver=None,
-                    text=trace.text,
-                )
-                found.append(replace(made, waiver=waiver(made)))
-    return Report(findings=tuple(found), files=len(files), unread=tuple(unread))
+        for file, trace in _resolved(result, path, beside):
+            where = path if file is None else real.get(file.resolve())
+            if where is not None and not _is_exempt(trace, exempt):
+                traces[where].setdefault((trace.line, trace.kind, trace.touches), trace)
+    found = [_finding(path, each, waiver) for path, kept in traces.items() for each in _in_order(kept.values())]
+    unread = tuple(
+        (str(path), result.unread) for (path, _), result in zip(files, results, strict=True) if result.unread
+    )
+    return Report(findings=tuple(found), files=len(files), unread=unread)
+
+
+def _in_order(traces: Iterable[Trace]) -> list[Trace]:
+    return sorted(traces, key=lambda trace: (trace.line, trace.kind, trace.touches))
+
+
+def _finding(path: Path, trace: Trace, waiver: Callable[[ScanFinding], str | None]) -> ScanFinding:
+    touches = trace.touches.removeprefix(f"{HERE}/")
+    made = ScanFinding(path=str(path), line=trace.line, kind=trace.kind, touches=touches, waiver=None, text=trace.text)
+    return replace(made, waiver=waiver(made))
 
 
 def covered_by(table: Mapping[str, str]) -> Callable[[ScanFinding], str | None]:
@@ -235,27 +241,57 @@ class _Beside:
         return self.names[root]
 
 
-def _resolved(result: FileResult, path: Path, beside: _Beside) -> Iterator[Trace]:
-    """The traces of a file, once its surroundings are known: which are about the stack, which patch file is there."""
+def _resolved(result: FileResult, path: Path, beside: _Beside) -> Iterator[tuple[Path | None, Trace]]:
+    """The traces of a file, once its surroundings are known, and (with their file) those of programs that it calls."""
     for trace in result.traces:
         sure = trace.sure or result.context
-        if not trace.patch:
+        if trace.argv is not None:
+            yield from _program(trace, path, beside)
+        elif not trace.patch:
             if sure:
-                yield trace
-            continue
-        if not sure:
-            continue
-        file = posixpath.basename(trace.patch)
-        found = None if _HOLE.search(file) else beside.find(trace.patch, path)
-        if trace.kind == "missing-patch":
-            if found is None and not _HOLE.search(file) and not trace.patch.startswith(_WRITTEN):
-                yield trace
-        elif found is not None:
-            yield from _opened(trace, found)
-        elif _HOLE.search(file) or trace.patch.startswith(_WRITTEN):
+                yield None, trace
+        elif sure:
+            yield from ((None, each) for each in _looked_up(trace, path, beside))
+
+
+def _looked_up(trace: Trace, path: Path, beside: _Beside) -> Iterator[Trace]:
+    """A file that a script names: what it holds, or that it is nowhere."""
+    file = posixpath.basename(trace.patch)
+    found = None if _HOLE.search(file) else beside.find(trace.patch, path)
+    if trace.kind == "install":
+        text = _text(found) if found is not None else ""
+        yield from (replace(trace, touches=each) for each in scan_install.required(text))
+    elif trace.kind == "missing-patch":
+        if found is None and not _HOLE.search(file) and not trace.patch.startswith(_WRITTEN):
             yield trace
-        else:
-            yield replace(trace, kind="missing-patch")
+    elif found is not None:
+        yield from _opened(trace, found)
+    elif _HOLE.search(file) or trace.patch.startswith(_WRITTEN):
+        yield trace
+    else:
+        yield replace(trace, kind="missing-patch")
+
+
+def _program(trace: Trace, path: Path, beside: _Beside) -> Iterator[tuple[Path | None, Trace]]:
+    """A Python program that a script calls: what it changes stands in its own line, and in that of the call."""
+    file = None if _HOLE.search(posixpath.basename(trace.patch)) else beside.find(trace.patch, path)
+    text = _text(file) if file is not None else ""
+    if file is None or file.resolve() == path.resolve() or not _CHANGES.search(text):
+        return
+    from patchkit.waivers.scan_python import python
+
+    for each in python(text, name=file.name, argv=tuple(trace.argv or ())):
+        if each.sure and not each.patch and each.kind in _FILE_KINDS:
+            yield file, each
+            yield None, replace(trace, kind=each.kind, touches=each.touches)
+
+
+def _text(file: Path) -> str:
+    """A file's text as far as it is one; "" where it cannot be read or is too large."""
+    try:
+        return file.read_bytes().decode("utf-8", "replace") if file.stat().st_size <= MAX_BYTES else ""
+    except OSError:
+        return ""
 
 
 def _opened(trace: Trace, file: Path) -> Iterator[Trace]:

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from patchkit.model import shell_options
 from patchkit.waivers import exempt, scan_install, scan_moves
 from patchkit.waivers.exempt import words
 from patchkit.waivers.scan_patches import PATCHER, patches
@@ -31,17 +32,16 @@ _JUDGED = words("""
     pip pip3 sed cp mv patch git python python3 tee rm curl wget ln install apt-get apt tar perl rsync cmake ninja
     make hipcc uv dd
     """)
-_OVERLAY = re.compile(
-    r"(?:^|[/_.-])(?:patch(?:es|ed)?|overlays?|overrides?|hotfix(?:es)?|shims?|fork(?:ed)?|monkey\w*)(?:$|[/_.-])",
-    re.IGNORECASE,
-)
 _SERVER = re.compile(
     r"\bvllm\s+serve\b|vllm\.entrypoints|sglang\.launch_server|\bvllm-router\b|lmcache_server|\bsglang serve\b"
 )
+_CLIENT = re.compile(r"bench|client|eval|log|result|test|util|tool|script|doc|recipe|example|data|cache|plugin")
 REBUILD_NAMES = ("AITER_REBUILD", "VLLM_FORCE_REBUILD", "VLLM_FORCE_BUILD", "LMCACHE_REBUILD")
 _HOOK = re.compile(
     r"(?:^|/)(?:sitecustomize|usercustomize)\.py$|(?:site|dist)-packages/[^/]*\.pth$|\$\{?\w*SITE\w*\}?/[^/]*\.pth$"
 )
+_SETTERS = words("docker podman nerdctl srun sbatch kubectl singularity apptainer env export")
+_POSITIONAL = re.compile(r'"?\$\{?[@*1-9]\}?"?')
 _PTH = re.compile(r"[^/]+\.pth")
 _BUILD_VERBS = ("install", "develop", "build_ext", "build", "bdist_wheel", "build_py")
 _COMPILERS = ("hipcc", "nvcc", "amdclang++", "clang++", "g++", "gcc", "clang", "ld")
@@ -51,10 +51,15 @@ def judge(command: Command) -> Iterator[Trace]:
     """Every kind of patching that a command is."""
     yield from patches(command)
     yield from _missing(command)
+    yield from _called(command)
+    for file in scan_install.requirement_files(command):
+        path = command.path(file) or file
+        yield Trace(line=command.line, kind="install", touches=file, text=command.raw, patch=path)
     for kind, found in (
         ("download", scan_moves.downloads),
         ("edit", scan_moves.edits),
         ("overwrite", scan_moves.overwrites),
+        ("overwrite", scan_moves.checkouts),
         ("install", scan_install.installs),
         ("rebuild", _rebuilds),
         ("mount", _mounts),
@@ -75,6 +80,11 @@ def inner_texts(command: Command) -> Iterator[str]:
     argv, program = command.argv, command.program or ""
     if program in SHELLS or program not in _RUNNERS:
         return
+    if program == "ssh":
+        yield _remote(command)
+        if command.stdin is not None and command.stdin.text is not None:
+            yield command.stdin.text
+        return
     for at, word in enumerate(argv[1:], 1):
         if posixpath.basename(word.shown) in SHELLS:
             texts = [each.shown for each in argv[at + 1 :]]
@@ -84,17 +94,28 @@ def inner_texts(command: Command) -> Iterator[str]:
                 return
             if command.stdin is not None and command.stdin.text is not None:
                 yield command.stdin.text
-    if program in ("ssh", "su", "runuser", "pdsh", "sshpass", "parallel", "watch", "script", "flock"):
+    if program in ("su", "runuser", "pdsh", "sshpass", "parallel", "watch", "script", "flock"):
         yield from (word.shown for word in argv[1:] if " " in word.shown)
-        if program == "ssh" and command.stdin is not None and command.stdin.text is not None:
-            yield command.stdin.text
+
+
+def _remote(command: Command) -> str:
+    """What ssh's remote shell reads: the words after the host, joined by blanks."""
+    parsed = shell_options.parse(command.argv[1:], short="bcDEeFIiJLlmOopQRSWw", long=())
+    words = parsed.operands[1:]
+    if not words:
+        return ""
+    at = next(at for at, word in enumerate(command.argv) if word is words[0])
+    return " ".join(word.shown for word in command.argv[at:])
 
 
 def inner_command(command: Command) -> Command | None:
     """The command that `xargs`, `docker exec`, `find -exec` and the like run; None where there is none."""
-    if command.program not in _RUNNERS or scan_install.pip_words(command):
+    if command.program not in _RUNNERS or command.program == "ssh" or scan_install.pip_words(command):
         return None
-    for at, word in enumerate(command.argv[1:], 1):
+    texts = [word.shown for word in command.argv]
+    own = texts[: texts.index("--")] if "--" in texts else texts  # `kubectl patch` changes an object of the cluster
+    start = own.index("patch") + 1 if command.program in ("kubectl", "oc") and "patch" in own else 1
+    for at, word in enumerate(command.argv[start:], start):
         name = posixpath.basename(word.shown)
         if name in _JUDGED and command.program != "git":
             words = command.argv[at:]
@@ -105,6 +126,17 @@ def inner_command(command: Command) -> Command | None:
             cwd = "${PWD}" if command.program in ("docker", "podman", "kubectl", "ssh", "srun") else command.cwd
             return replace(command, words=words, cwd=cwd, redirects=())
     return None
+
+
+def forwarded(command: Command) -> Command:
+    """A command that a function is handed as words or as a text (`"$@"`, `bash -c "$*"`) stands where the call does."""
+    argv = command.argv
+    if not command.calls or not argv:
+        return command
+    runs = command.program in _RUNNERS or command.program in SHELLS
+    texts = [word for word in argv[1:] if runs and re.search(r"\s", word.shown)]
+    given = any(_POSITIONAL.fullmatch(word.raw) for word in (argv[0], *texts))
+    return replace(command, line=command.calls[-1]) if given else command
 
 
 def _found(word: Word, command: Command) -> Word:
@@ -140,6 +172,20 @@ def _missing(command: Command) -> Iterator[Trace]:
         if path in command.files:
             return
         yield Trace(line=command.line, kind="missing-patch", touches=word, text=command.raw, patch=path, sure=False)
+
+
+def _called(command: Command) -> Iterator[Trace]:
+    """A call of a Python program by its file, which is looked at with the words that it gets."""
+    texts = [word.shown for word in command.argv]
+    if not scan_install.PYTHON.fullmatch(command.program or ""):
+        return
+    at = next((at for at, text in enumerate(texts[1:], 1) if not text.startswith("-")), 0)
+    if not at or not texts[at].endswith(".py") or "-m" in texts[:at] or "-c" in texts[:at]:
+        return
+    path = command.path(texts[at]) or texts[at]
+    if path not in command.files:
+        argv = tuple(texts[at + 1 :])
+        yield Trace(line=command.line, kind="edit", touches=texts[at], text=command.raw, patch=path, argv=argv)
 
 
 def _rebuilds(command: Command) -> Iterator[str]:
@@ -241,24 +287,14 @@ def _shadows(command: Command) -> Iterator[str]:
     server = _SERVER.search(" ".join(word.shown for word in command.argv)) is not None
     for name, word in command.env:
         if name == "PYTHONPATH":
-            yield from python_path(word.shown, server=server)
+            yield from python_path(word.shown, server=server, command=command)
     texts = [word.shown for word in command.argv]
-    if program in (
-        "docker",
-        "podman",
-        "nerdctl",
-        "srun",
-        "sbatch",
-        "kubectl",
-        "singularity",
-        "apptainer",
-        "env",
-        "export",
-    ):
-        for text in texts[1:]:
+    settings = [word.shown for word in command.words[: len(command.words) - len(command.argv)]]  # `env A=B PROGRAM`
+    for text in settings + (texts[1:] if program in _SETTERS else []):
+        if "PYTHONPATH=" in text:
             found = re.match(r"(?:--?\w[\w-]*=)?(?:.*,)?PYTHONPATH=(.*)", text)
             if found is not None:
-                yield from python_path(found[1], server=server)
+                yield from python_path(found[1], server=server, command=command)
     targets = [redirect.target.shown for redirect in command.redirects if redirect.writes]
     if program in ("cp", "mv", "ln", "install", "tee", "curl", "wget"):
         targets += texts[-1:] if program != "tee" else texts[1:]
@@ -267,14 +303,24 @@ def _shadows(command: Command) -> Iterator[str]:
             yield target
 
 
-def python_path(value: str, *, server: bool = False) -> Iterator[str]:
-    """The parts of a PYTHONPATH that can hide the installed stack."""
+def python_path(value: str, *, server: bool = False, command: Command | None = None) -> Iterator[str]:
+    """The parts of a PYTHONPATH that can hide the installed stack; `command` knows what the script has written."""
+    written = command.files if command is not None else {}
     for part in re.split(r":(?![-=?+])", re.sub(r"\$\{PYTHONPATH[^}]*\}|\$PYTHONPATH\b", "", value)):
         if not part.strip():
             continue
         found = place(part)
-        if found.name in exempt.ENGINES or _OVERLAY.search(part) or (server and found.where != "installed"):
+        hooked = any(posixpath.join(part, f"{name}.py") in written for name in ("sitecustomize", "usercustomize"))
+        fork = scan_install.OVERLAY.search(part) or _copy_of_engine(part) or hooked
+        if found.name in exempt.ENGINES or fork or (server and found.where != "installed"):
             yield f"PYTHONPATH={part}"
+
+
+def _copy_of_engine(path: str) -> bool:
+    """Whether a folder is by its name a copy of an engine: `vllm-perf`, but not `vllm-bench`."""
+    name = exempt.normal(posixpath.basename(path.rstrip("/")))
+    engine = next((each for each in exempt.ENGINES if name.startswith(f"{each}-")), None)
+    return engine is not None and not _CLIENT.search(name.removeprefix(f"{engine}-"))
 
 
 def is_hook(path: str) -> bool:

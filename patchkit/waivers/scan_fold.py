@@ -33,6 +33,7 @@ Folded: TypeAlias = "str | Ref | list[Folded] | None"
 HOLE = "${value}"
 _DEEPEST = 60
 _LONGEST = 20_000
+_CALLS = 3
 _SAME = words("""
     str os.fspath os.path.abspath os.path.realpath os.path.normpath os.path.expanduser os.path.expandvars list sorted
     iter next tuple set reversed pathlib.Path pathlib.PurePath pathlib.PosixPath Path textwrap.dedent dedent
@@ -67,6 +68,9 @@ class Folder:
         self.environment, self.argv = environment, argv
         self.here = here
         self.depth = 0
+        self.functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = {}
+        self.tables: dict[str, ast.Dict] = {}
+        self.calls = 0
 
     def fold(self, node: ast.expr | None) -> Folded:
         """What an expression means; None where the program does not say."""
@@ -201,7 +205,51 @@ class Folder:
     on_generatorexp = on_listcomp
     on_setcomp = on_listcomp
 
+    def bound(self, function: ast.FunctionDef | ast.AsyncFunctionDef, node: ast.Call) -> None:
+        """Give the parameters of a local function the words of one call."""
+        values = [self.fold(word) for word in node.args]
+        named = {word.arg: self.fold(word.value) for word in node.keywords if word.arg}
+        every = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+        for argument, default in zip(reversed(every), reversed(function.args.defaults), strict=False):
+            self.names[argument] = self.fold(default)
+        self.names |= dict(zip(every, values, strict=False)) | named
+
+    def returned(self, function: ast.FunctionDef | ast.AsyncFunctionDef, node: ast.Call) -> Folded:
+        """What a local function returns for the words of one call."""
+        if self.calls >= _CALLS:
+            return None
+        before = dict(self.names)
+        self.calls += 1
+        self.bound(function, node)
+        found: Folded = None
+        for each in _statements(function.body):
+            if isinstance(each, ast.Assign) and len(each.targets) == 1 and isinstance(each.targets[0], ast.Name):
+                self.names[each.targets[0].id] = self.fold(each.value)
+            elif isinstance(each, ast.Return) and found is None:
+                found = self.fold(each.value)
+        self.calls -= 1
+        self.names = before
+        return found
+
+    def of_table(self, node: ast.Call) -> Folded:
+        """The keys, values or pairs of a dictionary that the program writes out."""
+        func = node.func
+        if not isinstance(func, ast.Attribute) or func.attr not in ("items", "values", "keys"):
+            return None
+        table = func.value if isinstance(func.value, ast.Dict) else None
+        if isinstance(func.value, ast.Name):
+            table = self.tables.get(func.value.id)
+        if table is None:
+            return None
+        keys, values = [self.fold(key) for key in table.keys], [self.fold(value) for value in table.values]
+        pairs: list[Folded] = [[key, value] for key, value in zip(keys, values, strict=True)]
+        return pairs if func.attr == "items" else keys if func.attr == "keys" else values
+
     def on_call(self, node: ast.Call) -> Folded:
+        if isinstance(node.func, ast.Name) and node.func.id in self.functions:
+            return self.returned(self.functions[node.func.id], node)
+        if not node.args and (table := self.of_table(node)) is not None:
+            return table
         name = self.called(node.func)
         values = [self.fold(arg) for arg in node.args]
         if not node.args:
@@ -237,7 +285,27 @@ class Folder:
             return None
         owner = self.fold(node.func.value)
         owner = owner[0] if isinstance(owner, list) and owner else owner
+        if node.func.attr == "join" and isinstance(owner, str) and len(node.args) == 1:
+            parts = self.fold(node.args[0])
+            return (
+                owner.join(each if isinstance(each, str) else HOLE for each in parts)
+                if isinstance(parts, list)
+                else None
+            )
         return _method(owner, node.func.attr, [self.text(arg) for arg in node.args]) if isinstance(owner, str) else None
+
+
+def _statements(body: list[ast.stmt]) -> list[ast.stmt]:
+    """The statements of a function, those in its blocks included, but not those of functions in it."""
+    found: list[ast.stmt] = []
+    for each in body:
+        found.append(each)
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(each, name, None)
+            found += _statements(block) if isinstance(block, list) else []
+    return found
 
 
 def _method(owner: str, name: str, texts: list[str]) -> Folded:

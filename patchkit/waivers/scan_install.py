@@ -7,14 +7,13 @@ import re
 from typing import TYPE_CHECKING
 
 from patchkit.model import shell_options
+from patchkit.model.shell_types import Command
 from patchkit.waivers import exempt
 from patchkit.waivers.exempt import words
 from patchkit.waivers.scan_places import place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from patchkit.model.shell_types import Command
 
 _SHORT = "iercftbC"
 _LONG = tuple(
@@ -32,6 +31,11 @@ _LONG = tuple(
 _VERBS = ("install", "uninstall", "sync", "add", "remove")
 _PIP = re.compile(r"pip[0-9.]*|\$\{?\w*PIP\w*\}?", re.IGNORECASE)
 PYTHON = re.compile(r"python[0-9.]*|pypy3?|\$\{?\w*PY(?:THON)?\w*\}?", re.IGNORECASE)
+#: A folder that by its name is put over something.
+OVERLAY = re.compile(
+    r"(?:^|[/_.-])(?:patch(?:es|ed)?|overlays?|overrides?|hotfix(?:es)?|shims?|fork(?:ed|s)?|monkey\w*)(?:$|[/_.-])",
+    re.IGNORECASE,
+)
 _APART = re.compile(r"(?:^|/)[^/]*v?env[^/]*/(?:[^/]+/)*bin/|^\$\{[^}]*\}/bin/", re.IGNORECASE)
 _APT = ("apt", "apt-get", "aptitude", "microdnf", "dnf", "yum", "zypper", "apk")
 _CONDA = ("conda", "mamba", "micromamba")
@@ -87,7 +91,7 @@ def _pip(command: Command, texts: list[str], start: int) -> Iterator[str]:
     if verb not in _VERBS:
         return
     parsed = shell_options.parse(command.argv[start + 1 :], short=_SHORT, long=_LONG)
-    apart = _apart(command, texts[0]) or parsed.has("-t", "--target", "--prefix", "--root")
+    apart = _apart(command, texts[0]) or _aside(parsed, command)
     names = exempt.ENGINES if apart else exempt.STACK
     if parsed.has("--dry-run"):
         return
@@ -99,6 +103,42 @@ def _pip(command: Command, texts: list[str], start: int) -> Iterator[str]:
             yield from _file(value, command, names)
     for word in parsed.operands:
         yield from _one(word.shown, command, names, source=False)
+
+
+def _aside(parsed: shell_options.Parsed, command: Command) -> bool:
+    """Whether packages are put into a folder of their own: none of the image's, and none that is to hide it."""
+    option = parsed.last("-t", "--target", "--prefix", "--root")
+    if option is None:
+        return False
+    value = option.value or (option.word.shown if option.word is not None else "")
+    path = command.path(value) or value
+    return not (re.match(r"/(?:opt|usr|app)/", path) or OVERLAY.search(path) or place(path).where == "installed")
+
+
+def requirement_files(command: Command) -> Iterator[str]:
+    """The requirements files of a pip that the script has not written itself."""
+    texts = [word.shown for word in command.argv]
+    start = _pip_start(texts, command.program or "")
+    while start and start < len(texts) and texts[start].startswith("-"):
+        start += 1
+    if not start or start >= len(texts) or texts[start] not in _VERBS or _apart(command, texts[0]):
+        return
+    parsed = shell_options.parse(command.argv[start + 1 :], short=_SHORT, long=_LONG)
+    if parsed.has("--dry-run") or _aside(parsed, command):
+        return
+    for option in parsed.options:
+        value = option.value or (option.word.shown if option.word is not None else "")
+        if option.name in ("-r", "--requirement") and value and (command.path(value) or "") not in command.files:
+            yield value
+
+
+def required(text: str) -> Iterator[str]:
+    """The packages of the stack that a requirements file names."""
+    for line in text.splitlines():
+        words = line.split(" #")[0].strip()
+        if words and not words.startswith(("#", "-")) and not _LOCAL.match(words):
+            made = Command(line=1, words=(), raw=words)
+            yield from _one(words.split(";")[0].strip(), made, exempt.STACK - exempt.GENERAL, source=False)
 
 
 def _apart(command: Command, program: str) -> bool:
@@ -117,7 +157,8 @@ def _one(text: str, command: Command, names: frozenset[str], *, source: bool) ->
             yield text
         return
     if re.match(r"(?:git\+|hg\+|https?:|ssh:|git@)", text) and not re.search(r"\.(?:whl|tar\.gz|zip)\b", text):
-        repository = re.split(r"[@#?](?!.*/)", text.split("#")[0])[0].rstrip("/").rsplit("/", 1)[-1]
+        address = re.sub(r"^(?:git\+|hg\+)?(?:\w+://)?(?:[^@/]*@)?", "", text)
+        repository = re.split(r"[@#?]", address)[0].rstrip("/").rsplit("/", 1)[-1]
         name = exempt.engine(repository) or exempt.normal(repository.removesuffix(".git"))
         egg = exempt.requirement(text) if "#egg=" in text else None
         if name in names or egg in names:

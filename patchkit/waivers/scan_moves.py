@@ -45,6 +45,24 @@ def overwrites(command: Command) -> Iterator[str]:
             yield from _one(command, redirect.target.shown)
 
 
+def checkouts(command: Command) -> Iterator[str]:
+    """An installed tree that git changes to other sources."""
+    if command.program != "git":
+        return
+    words, folder = [word.shown for word in command.argv[1:]], command.cwd or ""
+    while words and words[0].startswith("-"):
+        option = words.pop(0)
+        if option in ("-C", "-c", "--git-dir", "--work-tree") and words:
+            value = words.pop(0)
+            folder = command.path(value) or value if option in ("-C", "--work-tree") else folder
+    verb = words[0] if words else ""
+    changes = verb in ("checkout", "switch", "pull", "merge", "rebase", "restore", "revert", "read-tree")
+    changes = changes or (verb == "reset" and "--hard" in words) or words[:2] == ["submodule", "update"]
+    changes = changes or (verb == "stash" and ("pop" in words or "apply" in words))
+    if changes and place(folder).where == "installed" and not {"--abort", "--help"} & set(words):
+        yield place(folder).shown
+
+
 def removes(command: Command) -> Iterator[tuple[str, bool]]:
     """What `rm` takes out of the stack, and whether that is something built, which is then built again."""
     if command.program == "rm" or (command.program == "find" and any(w.text == "-delete" for w in command.argv)):
@@ -140,6 +158,8 @@ def _into(command: Command, source: str, target: str) -> Iterator[str]:
     whole = command.program == "rsync" and source.endswith("/")
     name = "" if whole else posixpath.basename(source.rstrip("/"))
     path = command.path(target) or target
+    if place(command.path(source) or source).where == "installed" and place(path).where == "tree":
+        return  # the image's own files beside a copy of its sources
     is_file = re.search(r"\.\w{1,6}$", posixpath.basename(path)) and not target.endswith("/")
     if not is_file and name not in ("", ".", "*") and posixpath.basename(path) != name:
         path = posixpath.join(path, name)

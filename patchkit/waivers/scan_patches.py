@@ -58,7 +58,7 @@ _REPOSITORY = re.compile(
     r"(?:github\.com|gitlab\.com|githubusercontent\.com(?:/raw)?)/[\w.-]+/([\w.-]+?)(?:\.git)?(?:/|$)"
 )
 #: A name that tells a script that patches: `apply_k3_patches.sh`, `patch_vllm.py`.
-PATCHER = re.compile(r"(?:^|[_.-])(?:patch|patches|hotfix)(?:[_.-].*)?\.(?:sh|py|bash)$", re.IGNORECASE)
+PATCHER = re.compile(r"(?:^|[/_.-])(?:patch|patches|hotfix)(?:[_.-].*)?\.(?:sh|py|bash)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,6 +35,8 @@ _COPY = words(
 )
 _REMOVE = words("os.remove os.unlink shutil.rmtree os.removedirs")
 _MOCK = re.compile(r"(?:unittest\.)?mock\.(?:patch(?:\.(?:object|multiple|dict))?|_patch)$|^patch(?:\.object)?$")
+_HOOKS = re.compile(r"sys\.(?:meta_path|path_hooks)\.(?:insert|append|extend)")
+_BUILDS = re.compile(r"aiter\.(?:jit|aot)\..*(?:build|compile)", re.IGNORECASE)
 _LITERAL = re.compile(r"""(?P<q>['"])(?P<text>[^'"\n]{3,300})(?P=q)""")
 
 
@@ -80,8 +82,10 @@ class _Walker:
         self.line, self.name = line, name
         self.folder = Folder(environment, argv, f"{HERE}/{name.rsplit('/', 1)[-1] or 'program.py'}")
         self.found: dict[tuple[object, ...], Trace] = {}
-        self.functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = {}
-        self.calls = 0
+        self.functions = self.folder.functions
+        self.calls: list[tuple[ast.Call, frozenset[str]]] = []
+        self.engines = any(name in code for name in exempt.ENGINES)
+        self.shadowed: list[str] = []
         self.left = _MOST_NODES
         self.tests = _TESTS.search(name) is not None
         self.reads = (
@@ -197,6 +201,8 @@ class _Walker:
                 self.replaced(each, node)
             if not isinstance(node, ast.AugAssign):
                 self.bind(target, self.folder.fold(node.value))
+                if isinstance(target, ast.Name) and isinstance(node.value, ast.Dict):
+                    self.folder.tables[target.id] = node.value
 
     def replaced(self, target: ast.expr, node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> None:
         """An assignment to something of the stack's."""
@@ -212,7 +218,8 @@ class _Walker:
         elif owner.name == "sys.modules":
             self.object(node, self.folder.text(target.slice))
         elif owner.name == "os.environ" and self.folder.text(target.slice) == "PYTHONPATH":
-            for touches in scan_commands.python_path(self.folder.text(node.value)):
+            before = self.shadowed if node.value and "sys.path" in ast.unparse(node.value) else []
+            for touches in (*scan_commands.python_path(self.folder.text(node.value)), *before):
                 self.add(node, "shadow", touches)
         elif owner.name == "sys.path":
             self.paths(node, self.folder.fold(node.value))
@@ -231,6 +238,7 @@ class _Walker:
         for each in value if isinstance(value, list) else [value]:
             if isinstance(each, str):
                 for touches in scan_commands.python_path(each):
+                    self.shadowed.append(touches)
                     self.add(node, "shadow", touches.replace("PYTHONPATH=", "sys.path: "))
 
     # -- expressions
@@ -296,6 +304,10 @@ class _Walker:
                 self.object(node, first)
         elif name in ("sys.path.insert", "sys.path.append", "sys.path.extend", "site.addsitedir") and words:
             self.paths(node, self.folder.fold(words[-1]))
+        elif _HOOKS.fullmatch(name) and self.engines and not self.tests:
+            self.add(node, "monkeypatch", name.rsplit(".", 1)[0])
+        elif _BUILDS.match(name):
+            self.add(node, "rebuild", name)
         elif isinstance(node.func, ast.Attribute) and method in _METHODS:
             self.method(node, method, self.folder.fold(node.func.value), words)
 
@@ -338,7 +350,7 @@ class _Walker:
 
         value = self.folder.fold(command)
         folder = self.folder.text(cwd) if cwd is not None else "${PWD}"
-        at = self.line + node.lineno
+        at = self.line + self.handed(command, node).lineno
         if isinstance(value, list):
             words = [each if isinstance(each, str) else HOLE for each in value]
             made = scan_walk.plain(words, line=at, cwd=folder)
@@ -350,20 +362,25 @@ class _Walker:
         for trace in traces:
             self.found.setdefault((trace.line, trace.kind, trace.touches), trace)
 
+    def handed(self, command: ast.expr, node: ast.Call) -> ast.Call:
+        """The call that tells the command: that of the local function, where it is handed the whole of it."""
+        for call, parameters in reversed(self.calls):
+            if not isinstance(command, ast.Name) or command.id not in parameters:
+                break
+            node = call
+            command = next((word for word in call.args if isinstance(word, ast.Name)), ast.Constant(value=""))
+        return node
+
     def follow(self, function: ast.FunctionDef | ast.AsyncFunctionDef, node: ast.Call) -> None:
         """A local function with the words of one call."""
-        if self.calls >= _CALLS:
+        if len(self.calls) >= _CALLS:
             return
         before = dict(self.folder.names)
-        values = [self.folder.fold(word) for word in node.args]
-        named = {word.arg: self.folder.fold(word.value) for word in node.keywords if word.arg}
-        every = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
-        for argument, default in zip(reversed(every), reversed(function.args.defaults), strict=False):
-            self.folder.names[argument] = self.folder.fold(default)
-        self.folder.names |= dict(zip(every, values, strict=False)) | named
-        self.calls += 1
+        self.folder.bound(function, node)
+        every = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
+        self.calls.append((node, frozenset(each.arg for each in every)))
         self.block(function.body)
-        self.calls -= 1
+        self.calls.pop()
         self.folder.names = before
 
 

@@ -37,6 +37,7 @@ def commands_of(words: Command, name: str, line: int, depth: int = 0) -> list[Tr
 
 
 def _command(command: Command, name: str, line: int, depth: int, read: set[tuple[int, int]]) -> Iterator[Trace]:
+    command = scan_commands.forwarded(command)
     for trace in scan_commands.judge(command):
         yield _shifted(trace, line)
     inner = scan_commands.inner_command(command)

@@ -24,7 +24,8 @@ class ScanFinding:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
     """What one file alone says. `patch` is a patch file that has to be looked at, called with `strip` from
-    `folder`; `sure` is False where nothing in the line itself says that the serving stack is meant."""
+    `folder`; `sure` is False where nothing in the line itself says that the serving stack is meant. With `argv` the
+    file is a Python program that is called with those words, and the trace stands for whatever that does."""
 
     line: int
     kind: Kind
@@ -34,6 +35,7 @@ class Trace:
     folder: str = ""
     strip: int = 1
     sure: bool = True
+    argv: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
