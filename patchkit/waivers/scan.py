@@ -217,8 +217,11 @@ class _Beside:
                 return given.resolve()
         return real.parent
 
-    def find(self, text: str, script: Path) -> Path | None:
-        """The file that a call of `text` in `script` means; None where the repository holds none of that name."""
+    def find(self, text: str, script: Path, *, only: bool = False) -> Path | None:
+        """The file that a call of `text` in `script` means; None where the repository holds none of that name.
+
+        A file of that name elsewhere in the repository is taken too; with `only`, where there is just one.
+        """
         folder, root = script.resolve().parent, self.root(script)
         named = text.replace(HERE, str(folder)) if text.startswith(HERE) else re.sub(r"^(?:\$\{\w+\}/)+", "", text)
         tries = (
@@ -227,7 +230,8 @@ class _Beside:
         for each in tries:
             if each.is_file():
                 return each
-        return next(iter(self._index(root).get(posixpath.basename(named), ())), None)
+        others = self._index(root).get(posixpath.basename(named), [])
+        return others[0] if others and not (only and len(others) > 1) else None
 
     def _index(self, root: Path) -> dict[str, list[Path]]:
         if root not in self.names:
@@ -274,7 +278,7 @@ def _looked_up(trace: Trace, path: Path, beside: _Beside) -> Iterator[Trace]:
 
 def _program(trace: Trace, path: Path, beside: _Beside) -> Iterator[tuple[Path | None, Trace]]:
     """A Python program that a script calls: what it changes stands in its own line, and in that of the call."""
-    file = None if _HOLE.search(posixpath.basename(trace.patch)) else beside.find(trace.patch, path)
+    file = None if _HOLE.search(posixpath.basename(trace.patch)) else beside.find(trace.patch, path, only=True)
     text = _text(file) if file is not None else ""
     if file is None or file.resolve() == path.resolve() or not _CHANGES.search(text):
         return

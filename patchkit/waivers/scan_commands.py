@@ -35,7 +35,10 @@ _JUDGED = words("""
 _SERVER = re.compile(
     r"\bvllm\s+serve\b|vllm\.entrypoints|sglang\.launch_server|\bvllm-router\b|lmcache_server|\bsglang serve\b"
 )
-_CLIENT = re.compile(r"bench|client|eval|log|result|test|util|tool|script|doc|recipe|example|data|cache|plugin")
+_CLIENT = re.compile(
+    r"bench|client|eval|log|result|test|util|tool|script|doc|recipe|example|data|cache|plugin|harness|router|proxy|"
+    r"metric|monitor|report|sweep|dashboard|exporter|helper|agent|load|run"
+)
 REBUILD_NAMES = ("AITER_REBUILD", "VLLM_FORCE_REBUILD", "VLLM_FORCE_BUILD", "LMCACHE_REBUILD")
 _HOOK = re.compile(
     r"(?:^|/)(?:sitecustomize|usercustomize)\.py$|(?:site|dist)-packages/[^/]*\.pth$|\$\{?\w*SITE\w*\}?/[^/]*\.pth$"

@@ -83,9 +83,8 @@ _APPLIES = re.compile(
     rb"git (?:apply|am)\b|\bapply\b[^\n]*\.(?:patch|diff)|\bpatch (?:-|<|[.\"'/$])|patch(?:es)?\.(?:sh|py)\b|quilt push"
 )
 #: Files that are looked at besides: requirements, and programs.
-_CALLS = re.compile(
-    rb"\bpip[0-9.]* +install[^\n]* (?:-r|--requirement)[ =]|(?:^|[^\w./-])python[0-9.]* +(?:-\w +)*[^\s|;&<>()]+\.py\b"
-)
+_LISTS = re.compile(rb"pip[0-9.]* +install[^\n]* (?:-r|--requirement)[ =]")
+_PROGRAM = re.compile(rb"python[0-9.]* +(?:-\w +)*[^\s|;&<>()]+\.py\b")
 _CONTEXT = re.compile(
     rb"\b(?:vllm|sglang|aiter|lmcache|mooncake|flashinfer|rocm|mi3[0-9]{2}x|gfx9[0-9a-f]{1,2}|sgl-workspace)\b|"
     rb"\b(?:torch|triton|rccl|nccl|gpus?|llm|inference|kimi|deepseek|llama|qwen|benchmark(?:s|ing)?|kernels/|tp[0-9])\b|"
@@ -127,7 +126,9 @@ def worth_reading(data: bytes) -> bool:
         return True
     if any(token in lower for token in _INSTALLERS) and _INSTALLS.search(lower) and _PACKAGE.search(lower):
         return True
-    if _CALLS.search(lower) is not None:
+    if b"pip" in lower and b"install" in lower and _LISTS.search(lower) is not None:
+        return True
+    if b".py" in lower and b"python" in lower and _PROGRAM.search(lower) is not None:
         return True
     if _APPLIES.search(lower) is not None and _CONTEXT.search(data) is not None:
         return True

@@ -135,8 +135,9 @@ def requirement_files(command: Command) -> Iterator[str]:
 def required(text: str) -> Iterator[str]:
     """The packages of the stack that a requirements file names."""
     for line in text.splitlines():
-        words = line.split(" #")[0].strip()
-        if words and not words.startswith(("#", "-")) and not _LOCAL.match(words):
+        words = re.sub(r"^(?:-e|--editable)[ =]", "", line.split(" #")[0].strip()).rstrip("\\").strip()
+        local = _LOCAL.match(words) and not words.split(" ")[0].endswith((".whl", ".tar.gz"))
+        if words and not words.startswith(("#", "-")) and not local:
             made = Command(line=1, words=(), raw=words)
             yield from _one(words.split(";")[0].strip(), made, exempt.STACK - exempt.GENERAL, source=False)
 

@@ -35,6 +35,7 @@ _COPY = words(
 )
 _REMOVE = words("os.remove os.unlink shutil.rmtree os.removedirs")
 _MOCK = re.compile(r"(?:unittest\.)?mock\.(?:patch(?:\.(?:object|multiple|dict))?|_patch)$|^patch(?:\.object)?$")
+_ENGINE = re.compile(rf"\b(?:{'|'.join(sorted(exempt.ENGINES))})\b")
 _HOOKS = re.compile(r"sys\.(?:meta_path|path_hooks)\.(?:insert|append|extend)")
 _BUILDS = re.compile(r"aiter\.(?:jit|aot)\..*(?:build|compile)", re.IGNORECASE)
 _LITERAL = re.compile(r"""(?P<q>['"])(?P<text>[^'"\n]{3,300})(?P=q)""")
@@ -84,7 +85,6 @@ class _Walker:
         self.found: dict[tuple[object, ...], Trace] = {}
         self.functions = self.folder.functions
         self.calls: list[tuple[ast.Call, frozenset[str]]] = []
-        self.engines = any(name in code for name in exempt.ENGINES)
         self.shadowed: list[str] = []
         self.left = _MOST_NODES
         self.tests = _TESTS.search(name) is not None
@@ -95,6 +95,10 @@ class _Walker:
             )
             is not None
         )
+
+    def names_engine(self) -> bool:
+        """Whether the program speaks of an engine anywhere."""
+        return any(_ENGINE.search(line) for line in self.lines)
 
     # -- findings
 
@@ -304,7 +308,7 @@ class _Walker:
                 self.object(node, first)
         elif name in ("sys.path.insert", "sys.path.append", "sys.path.extend", "site.addsitedir") and words:
             self.paths(node, self.folder.fold(words[-1]))
-        elif _HOOKS.fullmatch(name) and self.engines and not self.tests:
+        elif _HOOKS.fullmatch(name) and not self.tests and self.names_engine():
             self.add(node, "monkeypatch", name.rsplit(".", 1)[0])
         elif _BUILDS.match(name):
             self.add(node, "rebuild", name)
