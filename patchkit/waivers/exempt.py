@@ -20,7 +20,7 @@ ENGINES = words("""
     """)
 #: What the engines run on: findings where it is installed, or installed anew. A directory of that name means nothing.
 FOUNDATION = words("""
-    torch torchvision torchaudio triton triton-kernels pytorch-triton-rocm pytorch-triton triton-rocm xformers
+    torch pytorch torchvision torchaudio triton triton-kernels pytorch-triton-rocm pytorch-triton triton-rocm xformers
     transformers tokenizers safetensors ray xgrammar outlines outlines-core compressed-tensors amd-quark quark nixl
     mooncake-transfer-engine deep-ep deep-gemm tilelang amdsmi rocm hipblaslt fbgemm-gpu bitsandbytes apex tvm
     apache-tvm-ffi fastapi uvicorn starlette pydantic pydantic-core torchao flash-attn-3 vllm-flash-attn sgl-router

@@ -101,6 +101,15 @@ def inner_texts(command: Command) -> Iterator[str]:
         yield from (word.shown for word in argv[1:] if " " in word.shown)
 
 
+def handed_text(words: list[str]) -> str | None:
+    """The text that a list of words hands to a shell, `["sudo", "bash", "-c", TEXT]`; None where it hands none."""
+    at = next((at for at, word in enumerate(words[:3]) if posixpath.basename(word) in SHELLS), None)
+    option = next(
+        (i for i, word in enumerate(words) if at is not None and i > at and re.fullmatch(r"-\w*c", word)), None
+    )
+    return words[option + 1] if option is not None and option + 1 < len(words) else None
+
+
 def _remote(command: Command) -> str:
     """What ssh's remote shell reads: the words after the host, joined by blanks."""
     parsed = shell_options.parse(command.argv[1:], short="bcDEeFIiJLlmOopQRSWw", long=())
@@ -245,7 +254,7 @@ def _folders(texts: list[str]) -> Iterator[str]:
 def _mounts(command: Command) -> Iterator[str]:
     """Installed paths that a container, or `mount`, gets something else over."""
     program, texts = command.program or "", [word.shown for word in command.argv]
-    if program == "mount" and any(t in ("--bind", "--rbind", "bind", "-B") or "bind" in t for t in texts):
+    if program == "mount" and any(t in ("-B", "overlay") or "bind" in t for t in texts[1:-1]):
         yield from mount_target(texts[-1])
         return
     if not any(

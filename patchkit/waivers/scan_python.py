@@ -355,8 +355,10 @@ class _Walker:
         value = self.folder.fold(command)
         folder = self.folder.text(cwd) if cwd is not None else "${PWD}"
         at = self.line + self.handed(command, node).lineno
+        words = [each if isinstance(each, str) else HOLE for each in value] if isinstance(value, list) else []
+        text = scan_commands.handed_text(words)
+        value = text if text is not None else value
         if isinstance(value, list):
-            words = [each if isinstance(each, str) else HOLE for each in value]
             made = scan_walk.plain(words, line=at, cwd=folder)
             traces = scan_shell.commands_of(made, self.name, 0)
         elif isinstance(value, str):
