@@ -6,7 +6,7 @@ import posixpath
 import re
 from typing import TYPE_CHECKING
 
-from patchkit.model import shell_effects, shell_options
+from patchkit.model import shell_fetch, shell_options
 from patchkit.waivers.scan_places import place, touched
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def edits(command: Command) -> Iterator[str]:
 def downloads(command: Command) -> Iterator[str]:
     """Files that curl, wget and their like put into the stack."""
     if command.program in ("curl", "wget"):
-        fetched = shell_effects.fetch(command)
+        fetched = shell_fetch.fetch(command)
         output = None if fetched is None else fetched.output
         if output is None and command.program == "wget":
             parsed = shell_options.parse(command.argv[1:], short="P", long=("directory-prefix",))

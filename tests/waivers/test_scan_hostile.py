@@ -51,9 +51,9 @@ FILES = {
 @pytest.mark.parametrize("name", sorted(FILES))
 def test_it_ends(name, tmp_path) -> None:
     (tmp_path / name).write_bytes(FILES[name])
-    start = time.monotonic()
+    start = time.process_time()
     report = scan_report([tmp_path], cache=False)
-    assert time.monotonic() - start < LIMIT
+    assert time.process_time() - start < LIMIT
     assert report.files == 1
     if name.startswith("long-line.") or name in ("nul.sh", "binary.sh"):
         assert report.unread
