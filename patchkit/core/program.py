@@ -53,8 +53,9 @@ def guarded(run: Callable[[], int], command: str, *, as_json: bool) -> int:
         sys.stdout.flush()
     except PatchkitError as error:
         return _fail(command, error, as_json=as_json)
-    except KeyboardInterrupt:
-        print("interrupted; run the same command again: it finishes or undoes what was begun", file=sys.stderr)
+    except KeyboardInterrupt as stop:
+        said = str(stop) or "interrupted; run the same command again: it finishes or undoes what was begun"
+        print(said, file=sys.stderr)
         return INTERRUPTED_EXIT_CODE
     except BrokenPipeError:
         _close_stdout()

@@ -16,7 +16,7 @@ from patchkit.core.values import Value
 from patchkit.targets.mirror import resolved
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from patchkit.core.lockfile import LockedImage
     from patchkit.io.engine import Container, Engine, Finished
@@ -24,18 +24,16 @@ if TYPE_CHECKING:
 #: What is tried in turn inside a container; the bundle needs 3.10.
 INTERPRETERS = ("python3", "python3.13", "python3.12", "python3.11", "python3.10")
 _USABLE = ("running", "created", "exited")
-_READY = b"\0patchkit\n"
+_READY = b"\0patchkit "
 #: Receives the bundle and runs it where it never becomes a file: argv is its size, its prefix, the
 #: words that name the container to the client (as JSON), its own words.
 _RECEIVE = """
 import os, sys
-if sys.version_info >= (3, 10):
-    sys.stdout.write("\\0patchkit\\n")
-    sys.stdout.flush()
+def run():
     size = int(sys.argv[1])
     data = sys.stdin.buffer.read(size)
     if len(data) < size:
-        sys.exit(137)
+        return 137
     try:
         handle = os.memfd_create("patchkit")
     except (AttributeError, OSError):
@@ -47,7 +45,16 @@ if sys.version_info >= (3, 10):
     sys.path.insert(0, "/proc/self/fd/%d" % handle)
     import json
     from patchkit.core.bundle import main, reader
-    sys.exit(main(sys.argv[4:], reader(), sys.argv[2], tuple(json.loads(sys.argv[3]))))
+    return main(sys.argv[4:], reader(), sys.argv[2], tuple(json.loads(sys.argv[3])))
+if sys.version_info >= (3, 10):
+    try:
+        sys.stdout.write("\\0patchkit %d\\n" % os.getpid())
+        sys.stdout.flush()
+        code = run()
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted; run the same command again: it finishes or undoes what was begun\\n")
+        code = 130
+    sys.exit(code)
 """
 
 
@@ -197,6 +204,11 @@ def prefix_of(container: Container) -> str:
     return f"container:{container.short}:"
 
 
+def _interrupting(interpreter: str) -> Callable[[str], list[str]]:
+    """What interrupts the process that it is given, as ^C would."""
+    return lambda pid: [interpreter, "-IBSc", "import os, sys; os.kill(int(sys.argv[1]), 2)", pid]
+
+
 def run_bundle(
     engine: Engine, container: Container, bundle: bytes, words: list[str], given: tuple[str, ...]
 ) -> Finished | None:
@@ -207,7 +219,7 @@ def run_bundle(
     said = json.dumps(given)
     for interpreter in INTERPRETERS:
         argv = [interpreter, "-IBS", "-X", "utf8", "-c", _RECEIVE, str(len(bundle)), prefix_of(container), said, *words]
-        done = engine.run(container, argv, bundle, _READY)
+        done = engine.run(container, argv, bundle, _READY, _interrupting(interpreter))
         if not done.started:
             continue
         if done.code is None or not (0 <= done.code <= 8 or done.code == 130):

@@ -245,6 +245,7 @@ def test_two_clients(project: Project, running: Container) -> None:
     [
         ("client", 20),
         ("container", 5),
+        ("^C", 12),
         pytest.param("client", 200, marks=pytest.mark.kills),
         pytest.param("container", 60, marks=pytest.mark.kills),
     ],
@@ -263,10 +264,14 @@ def test_killed_at_any_time(who: str, count: int, project: Project, running: Con
         time.sleep(whole * (0.4 + 0.6 * (number // 2) / max(count // 2 - 1, 1)))
         if who == "client":
             client.send_signal(signal.SIGKILL)
+        elif who == "^C":
+            client.send_signal(signal.SIGINT)
+            assert client.wait(60) in {0, 130, -2}
+            assert project.run("verify", *there).code != 7, "nothing of it goes on inside"
         else:
             running.kill()
             running.start()
-        assert client.wait(60) in {0, 6, 8, -9}
+        assert client.wait(60) in {0, 6, 8, 130, -2, -9}
         seen = project.in_turn("verify", *there, "--json").json
         now = without_ledger(tree(running))
         if seen["outcome"] == "clean":
