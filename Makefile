@@ -7,14 +7,15 @@ IMAGE ?= nightly-c50aca
 # what pytest gets besides; e.g. make test PYTEST="-k lock -x"
 PYTEST ?=
 
-.PHONY: help setup apply test slow kills check lock bench clean
+.PHONY: help setup apply test slow kills check lock bench scan-corpus clean
 
 help:
 	@echo "make apply IMAGE=NAME   set up, then apply the image's stack and say where the patched tree is"
 	@echo "make test               set up, then run the tests (with real vLLM sources on the CPU)"
 	@echo "make check              lint, types, generated files"
 	@echo "make lock               resolve every stack and write its lock"
-	@echo "make bench              measure start-up, apply and the no-op; prints a table"
+	@echo "make bench              measure start-up, apply, the no-op and the bundle; prints tables"
+	@echo "make scan-corpus        recall and precision of waiver scan on the snippets of tests/cases/scan"
 	@echo "make slow               the slow tests"
 	@echo "make kills              hundreds of kills of clients, containers and engines: a quarter of an hour"
 	@echo "make clean              remove the environment and caches of the tools"
@@ -57,6 +58,11 @@ lock: $(READY)
 
 bench: $(READY)
 	@$(BIN)/python benchmarks/startup.py
+	@$(BIN)/python benchmarks/history.py
+	@$(BIN)/python benchmarks/bundle.py
+
+scan-corpus: $(READY)
+	@$(BIN)/python benchmarks/scan_corpus.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -28,13 +28,15 @@ if TYPE_CHECKING:
 def by_archives(lock: Lock, place: Place, args: Namespace) -> Iterator[Target]:
     """The container as a target for core: a mirror of its site, brought back when the command is done.
 
-    Raises ConfigError where it has no site, RefusedByMachineError where owners cannot be kept.
+    Raises ConfigError where it has no site, RefusedByMachineError where owners cannot be kept,
+    or archives do not tell what is there.
     """
     choice = options.choice(args)
     if place.writes:
         targets.require_owners(place.engine, place.container)
     patterns = site_patterns(lock, choice)
     site = find_site(place.engine, place.container, patterns)
+    targets.require_visible(place.engine, place.container, patterns, site)
     prefix = targets.prefix_of(place.container)
     if site is None:
         raise ConfigError(no_site(f"{prefix}/", patterns), hint="name the site below the root: --site PATH")
@@ -46,6 +48,7 @@ def by_archives(lock: Lock, place: Place, args: Namespace) -> Iterator[Target]:
         here = MirrorSite(mirror, publish=place.writes)
         with here:
             try:
-                yield Target(site=here, label=f"{prefix}{site}", stand_in_meant=choice.stand_in)
+                caller = choice.caller.of(lock.image.name)
+                yield Target(site=here, label=f"{prefix}{site}", stand_in_meant=choice.stand_in, caller=caller)
             finally:
                 here.settle()

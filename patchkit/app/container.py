@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchkit.app.bundle import make_bundle
@@ -13,6 +12,7 @@ from patchkit.core.errors import RefusedByMachineError
 from patchkit.core.operate import is_active
 from patchkit.core.roots import site_patterns
 from patchkit.core.selection import FILE_KINDS, require_resolved, select
+from patchkit.core.values import Value
 from patchkit.io.engine import Container, Engine, Finished, connect
 from patchkit.sources.cache import default_root
 from patchkit.targets import container as targets
@@ -28,11 +28,10 @@ if TYPE_CHECKING:
 #: The options that are handed on to the bundle, as argparse calls them.
 _FLAGS = ("json", "stand_in", "dry_run", "force")
 _VALUES = ("site", "only", "stage")
-_WRITING = ("apply", "revert")
+WRITING = ("apply", "revert")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(Value):
     """A container that is held for one command."""
 
     engine: Engine
@@ -50,7 +49,7 @@ def listing(lock: Lock, args: Namespace) -> tuple[targets.Candidate, ...]:
 def opened(lock: Lock, command: str, args: Namespace) -> Iterator[Place]:
     """The container that `--container` names, held. Raises ConfigError, RefusedByMachineError,
     BusyError, UnreachableError."""
-    writes = command in _WRITING and not getattr(args, "dry_run", False)
+    writes = command in WRITING and not getattr(args, "dry_run", False)
     with connect() as engine:
         container = targets.find(engine, args.container, lock.image, site_patterns(lock, options.choice(args)))
         targets.require_usable(container, writes=writes)
@@ -89,4 +88,5 @@ def run_inside(project: Project, lock: Lock, place: Place, command: str, args: N
     words += [f"--{name.replace('_', '-')}" for name in _FLAGS if getattr(args, name, False)]
     words += [f"--{name}={getattr(args, name)}" for name in _VALUES if getattr(args, name, None) is not None]
     steps = () if command in ("verify", "revert") else select(lock, options.ids(getattr(args, "only", None)))
-    return targets.run_bundle(place.engine, place.container, make_bundle(project, lock, steps), words)
+    bundle = make_bundle(project, lock, steps, compiled=True)
+    return targets.run_bundle(place.engine, place.container, bundle, words, options.given(args))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchkit.core.errors import ConfigError
+from patchkit.core.lockfile import Unknown as Fact
 from patchkit.model import diffstat
 from patchkit.model.load import load_image, load_stack
 from patchkit.report.images import Details, FileStat, Overview, StepDetails
@@ -52,9 +53,10 @@ def _unresolved(project: Project, name: str, stack: Stack) -> dict[str, tuple[st
     else by the YAML alone."""
     if _lock_state(project, name) == "fresh":
         steps = project.lock_as_it_is(name).steps
-        return {step.id: tuple(f"{u.what} is not known; {u.command}" for u in step.unresolved) for step in steps}
+        return {step.id: tuple(f"{u}; {u.command}" for u in step.unresolved) for step in steps}
     return {
-        step.id: tuple(f"{u.what} is not known; {u.command}" for u in stack.unresolved(step)) for step in stack.steps
+        step.id: tuple(f"{Fact(what=u.what, command=u.command)}; {u.command}" for u in stack.unresolved(step))
+        for step in stack.steps
     }
 
 

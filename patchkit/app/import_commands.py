@@ -13,23 +13,28 @@ from patchkit.app import import_packages, import_patches
 from patchkit.app.import_patches import Made, stem
 from patchkit.app.import_python import follow
 from patchkit.app.import_types import Draft
-from patchkit.model import rules, shell_effects
+from patchkit.model import rules, shell_effects, shell_fetch, shell_options, shell_targets
 from patchkit.model.shellscript import Content
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from patchkit.app.import_python import Replacement
-    from patchkit.app.import_types import SiteView
-    from patchkit.model.shell_effects import Fetch
+    from patchkit.app.import_types import Known, SiteView
+    from patchkit.model.shell_fetch import Fetch
     from patchkit.model.shellscript import Command, Disk
 
 #: Programs and builtins that change no file of the site.
 _NAMES = (
     "[ : . true false test echo printf cat grep egrep fgrep rg head tail wc sort uniq cut tr diff cmp comm sha256sum"
     " sha1sum md5sum stat file ls find which type hash command date sleep wait set shopt export local declare typeset"
-    " readonly unset trap cd pushd popd pwd return exit break continue shift read getopts let mkdir mktemp mapfile"
+    " readonly unset cd pushd popd pwd return exit break continue shift read getopts let mkdir mktemp mapfile"
     " readarray id whoami uname hostname env printenv nproc free df du ps kill rocm-smi rocminfo nvidia-smi amd-smi"
     " dirname basename realpath readlink seq jq ulimit umask tput clear time history alias od"
-    " xxd hexdump less more base64 column nl tac yes expr bc rev fold paste"
+    " xxd hexdump less more base64 column nl tac yes expr bc rev fold paste rmdir sync jobs bg fg disown times"
+    " sha224sum sha384sum sha512sum b2sum cksum zcat zgrep bzcat xzcat strings nm objdump readelf ldd arch getconf"
+    " getent groups logname who w uptime vmstat pstree pgrep pidof ss netstat lsof lscpu lspci lsmod lsblk tty join"
+    " shuf numfmt cp mv install ln rsync rm tee dd truncate touch chmod chown chgrp unlink shred compgen caller printenv"
 )
 HARMLESS = frozenset(_NAMES.split())
 _GIT_QUIET = frozenset(
@@ -39,41 +44,59 @@ _GIT_QUIET = frozenset(
         "log",
         "show",
         "rev-parse",
-        "config",
-        "init",
-        "add",
-        "commit",
         "--version",
         "version",
         "ls-files",
-        "tag",
+        "ls-tree",
+        "ls-remote",
+        "rev-list",
+        "describe",
+        "cat-file",
+        "blame",
+        "grep",
+        "merge-base",
+        "shortlog",
+        "help",
+        "name-rev",
+        "for-each-ref",
+        "show-ref",
+        "diff-tree",
+        "diff-files",
+        "diff-index",
+        "check-ignore",
     ]
 )
-_MOVERS = frozenset(
-    ["cp", "mv", "install", "ln", "rsync", "rm", "tee", "dd", "truncate", "touch", "chmod", "chown", "unlink"]
-)
-_TRAPPED = re.compile(r"\b(?:patch|git|pip3?|python3?|curl|wget|sed|cp|mv)\b")
-_EDITORS = ("sed", "perl", "awk", "gawk", "ed", "ex", "trap")
-_FIND_ACTS = ("-delete", "-exec", "-execdir", "-ok")
+_GIT_BOOKS = frozenset(["config", "init", "add", "commit", "tag"])
+_EDITORS = ("sed", "perl", "awk", "gawk", "mawk", "ed", "ex")
+_FIND_ACTS = ("-delete", "-exec", "-execdir", "-ok", "-okdir")
+#: What an editor's program does that writes a file, though it edits none in place.
+_WRITING = {
+    "sed": re.compile(r"(?:^|[;{}\n\d/$])\s*[gpI]*w\s+\S"),
+    "perl": re.compile(r"\b(?:open|unlink|rename|system|exec|syswrite|mkdir|File::)|`"),
+    "awk": re.compile(r"print[^\n;}]*>|system\s*\("),
+}
+_XARGS = ("nIPdLaEs", ("max-args", "replace", "max-procs", "delimiter", "max-lines", "arg-file", "max-chars"))
+_RUNNERS = ("env", "command", "time", "find")
 _SHELLS = ("bash", "sh", "dash", "ksh", "zsh")
-_BACKUP = re.compile(r"\.(orig|bak|backup|old|pristine)$|~$")
 _MOVING = re.compile(r"/(?:main|master|HEAD|latest|nightly|develop)(?:/|$)|/pull/\d+|refs/heads|/releases/latest/")
 _RAW = re.compile(r"https://raw\.githubusercontent\.com/[^/]+/[^/]+/([^/]+)/")
 _SUM = re.compile(r"([0-9a-f]{64}) [ *](\S+)")
 _BY_HAND = "write the step by hand, or leave it to the recipe"
+_BOOKS = "what was changed stands in the ledger: no step needs git's own records"
 _MARKERS = "markers and counts decide nothing: a step is judged from the bytes, `patchkit verify` compares files whole"
-_LEDGER = "the ledger keeps the pristine bytes"
 
 
-def translate(command: Command, site: SiteView, disk: Disk | None, sums: dict[str, str]) -> Made:
-    """Make steps, findings and notes of one command; empty for one that changes nothing."""
+def translate(command: Command, site: SiteView, disk: Disk | None, known: Known) -> Made:
+    """Make steps, findings and notes of one command; empty for one that changes nothing.
+
+    Files that its words name, and that no step of it changes, are named by `import_lasting`.
+    """
     made = Made()
     program = command.program
     if command.words and program is None:
         word = command.argv[0]
         made.problem(command, "not-constant", f"`{_shown(command)}`: which program runs is not constant: {word.why}")
         return made
-    _writes(command, site, made)
     pip = import_packages.pip_words(command)
     if pip is not None:
         _pip(command, pip, made)
@@ -85,7 +108,7 @@ def translate(command: Command, site: SiteView, disk: Disk | None, sums: dict[st
         made.findings += found.findings
         made.dropped += found.dropped
     else:
-        _other(command, program or "", site, made, sums)
+        _other(command, program or "", site, made, known)
     return made
 
 
@@ -93,16 +116,12 @@ def _shown(command: Command) -> str:
     return command.raw.split("\n", 1)[0]
 
 
-def _other(command: Command, program: str, site: SiteView, made: Made, sums: dict[str, str]) -> None:
+def _other(command: Command, program: str, site: SiteView, made: Made, known: Known) -> None:
     """Everything but pip, Python and the patching tools."""
-    shown = _shown(command)
     if program in ("curl", "wget"):
-        _fetch(command, site, made, sums)
-    elif program == "git":
-        if import_patches.git_subcommand(command)[0] not in _GIT_QUIET:
-            made.problem(command, "command", f"`{shown}` changes a git tree", fix=_BY_HAND)
-    elif program in _MOVERS:
-        _moved(command, site, made, sums)
+        _fetch(command, site, made, known)
+    elif program in ("cp", "mv", "install"):
+        _placed(command, site, made, known)
     elif program in _SHELLS or program in ("source", ".", "eval"):
         _inner(command, program, made)
     elif program in _EDITORS:
@@ -111,87 +130,91 @@ def _other(command: Command, program: str, site: SiteView, made: Made, sums: dic
         made.drop(command, "checks by grep", _MARKERS)
     elif program == "find" and any(word.text in _FIND_ACTS for word in command.argv):
         _cleaned(command, site, made)
-    elif program and program not in HARMLESS:
-        made.problem(command, "command", f"`{shown}`: what {program} changes is not known here", fix=_BY_HAND)
+    elif program in _ACTING:
+        _ACTING[program](command, made)
+    elif program and program not in HARMLESS and not (program == "exec" and len(command.argv) == 1):
+        why = f"`{_shown(command)}`: what {program} changes is not known here"
+        made.problem(command, "command", why, fix=_BY_HAND)
+
+
+def _git(command: Command, made: Made) -> None:
+    """Git, where it applies no diff."""
+    subcommand = import_patches.git_subcommand(command)[0]
+    if subcommand in _GIT_BOOKS:
+        made.drop(command, f"git's own records: `git {subcommand}`", _BOOKS)
+    elif subcommand and subcommand not in _GIT_QUIET:
+        made.problem(command, "command", f"`{_shown(command)}` changes a git tree", fix=_BY_HAND)
+
+
+def _trap(command: Command, made: Made) -> None:
+    """What a trap runs was read as commands of their own, where its text is constant."""
+    if any(word.text is None for word in command.argv[1:2]):
+        why = f"`{_shown(command)}` runs a text that is not constant"
+        made.problem(command, "not-constant", why, fix="write the command out")
+
+
+def _xargs(command: Command, made: Made) -> None:
+    """What `xargs` runs: a program that changes nothing is passed over."""
+    operands = shell_options.parse(command.argv[1:], short=_XARGS[0], long=_XARGS[1]).operands
+    runs = posixpath.basename(operands[0].text or "") if operands else "echo"
+    if not _is_reading(runs):
+        made.problem(command, "command", f"`{_shown(command)}`: which files it changes is not known here", fix=_BY_HAND)
+
+
+_ACTING: Mapping[str, Callable[[Command, Made], None]] = {"git": _git, "trap": _trap, "xargs": _xargs}
+
+
+def _is_reading(program: str) -> bool:
+    return program in HARMLESS and program not in shell_targets.NAMING and program not in _RUNNERS
 
 
 def _edited(command: Command, program: str, made: Made) -> None:
-    """Editors that work by patterns, and traps, which run whenever."""
-    if program == "trap":
-        if _TRAPPED.search(command.raw):
-            made.problem(command, "command", f"`{_shown(command)}` runs at the end, or at a signal", fix=_BY_HAND)
-    elif program in ("ed", "ex") or any(re.match(r"-[a-zA-Z]*i|--in-place", w.text or "") for w in command.argv[1:]):
+    """Editors that work by patterns."""
+    words = [word.text or "" for word in command.argv[1:]]
+    if program in ("ed", "ex") or any(re.match(r"-[a-zA-Z]*i|--in-place", text) for text in words):
         why = f"`{_shown(command)}` edits by a pattern, which says neither what must be there nor how often"
         fix = "write a `replace` step: the exact text, what takes its place, and how often it occurs"
         made.problem(command, "sed", why, fix=fix)
+        return
+    writing = _WRITING["awk" if program.endswith("awk") else program]
+    if any(writing.search(text) for text in words):
+        made.problem(command, "command", f"`{_shown(command)}`: its program writes files", fix=_BY_HAND)
 
 
 def _pip(command: Command, found: tuple[str, int], made: Made) -> None:
     subcommand, start = found
     if subcommand == "install":
         import_packages.translate(command, start, made)
-    elif subcommand in ("uninstall", "download", "wheel", "build", "sync"):
+    elif subcommand == "config" and any(word.text in ("set", "unset", "edit") for word in command.argv[start:]):
+        made.problem(command, "packages", f"`{_shown(command)}` changes pip's own settings", fix=_BY_HAND)
+    elif subcommand in ("uninstall", "download", "wheel", "build", "sync", "compile"):
         made.problem(command, "packages", f"`{_shown(command)}`: a stack has no step for it", fix=_BY_HAND)
 
 
-def _writes(command: Command, site: SiteView, made: Made) -> None:
-    """Files that redirections write."""
-    for redirect in command.redirects:
-        if not redirect.writes or redirect.fd not in (None, 1):
-            continue
-        target = redirect.target
-        if target.text is None:
-            why = f"`{_shown(command)}` writes {target.raw}, which is not constant: {target.why}"
-            made.problem(command, "not-constant", why, fix="give the variable: --set NAME=VALUE")
-            continue
-        path = site.relative(command.path(target.text))
-        if path is not None:
-            _overwritten(command, path, made)
-
-
-def _overwritten(command: Command, path: str, made: Made) -> None:
-    name = posixpath.basename(path)
-    if name.startswith("."):
-        made.drop(command, f"the marker file {path}", "whether a step is applied is judged from the files' bytes")
-    elif _BACKUP.search(name):
-        made.drop(command, f"the copy {path}", _LEDGER)
-    else:
-        fix = "write a patch that adds or changes the file, or a `file` step with its address and sha256"
-        made.problem(command, "overwrite", f"`{_shown(command)}` writes {path} whole", fix=fix)
-
-
-def _moved(command: Command, site: SiteView, made: Made, sums: dict[str, str]) -> None:
-    """Programs that put files into place, change or remove them."""
-    words = [word for word in command.argv[1:] if not (word.text or "").startswith("-")]
-    unknown = [word for word in words if word.text is None]
-    if unknown:
-        why = f"`{_shown(command)}`: {unknown[0].raw} is not constant: {unknown[0].why}"
-        made.problem(command, "not-constant", why, fix="give the variable: --set NAME=VALUE")
+def _placed(command: Command, site: SiteView, made: Made, known: Known) -> None:
+    """What was fetched and is then put into the site becomes a `file` step."""
+    moved = shell_targets.move(command)
+    target = None if moved is None or moved.target.text is None else command.path(moved.target.text)
+    place = None if target is None else site.place(target)
+    if moved is None or place is None or place.above:
         return
-    paths = [command.path(word.text or "") for word in words]
-    if command.program in ("cp", "mv", "install") and len(paths) > 1:
-        source, target = paths[-2], paths[-1]
-        content = command.files.get(source or "")
-        inside = site.relative(target) or ("" if target and site.place(target) else None)
-        if content is not None and content.url is not None and inside is not None and source is not None:
-            name = posixpath.basename(source) if (words[-1].text or "").endswith("/") or not inside else ""
-            _file(command, posixpath.join(inside, name) if name else inside, content, made, sums, source)
-            return
-        paths = [target]
-    for path in dict.fromkeys(path for each in paths if (path := site.relative(each)) is not None):
-        if path.endswith(".pyc") or "__pycache__" in path:
-            made.drop(command, "stale byte-code removed", "patchkit removes the byte-code of what it changes")
-        elif command.program in ("cp", "mv", "install", "ln", "touch", "tee"):
-            _overwritten(command, path, made)
-        else:
-            why = f"`{_shown(command)}` changes {path}"
-            made.problem(command, "overwrite", why, fix=_BY_HAND)
+    for word in moved.sources:
+        source = None if word.text is None else command.path(word.text)
+        content = None if source is None else command.files.get(source)
+        if source is not None and content is not None and content.text is None and content.url is not None:
+            name = posixpath.basename(source) if moved.into or not place.below or target in known.folders else ""
+            _file(command, posixpath.join(place.below, name) if name else place.below, content, made, known, source)
 
 
 def _cleaned(command: Command, site: SiteView, made: Made) -> None:
-    if "__pycache__" in command.raw or ".pyc" in command.raw:
+    """`find` that acts: byte-code removed is nothing, a program that reads is none, all else is named."""
+    words = [word.text or "" for word in command.argv]
+    acts = [at for at, text in enumerate(words) if text in _FIND_ACTS]
+    runs = [posixpath.basename(words[at + 1]) if at + 1 < len(words) else "" for at in acts if words[at] != "-delete"]
+    named = re.search(r"__pycache__|\.py\[?c[\]o]*(?:\s|['\"]|$)", command.raw) is not None
+    if named and not {"!", "-not", "-o", "-or"} & {*words} and all(program in ("rm", "rmdir") for program in runs):
         made.drop(command, "stale byte-code removed", "patchkit removes the byte-code of what it changes")
-    else:
+    elif "-delete" in words or not all(map(_is_reading, runs)):
         why = f"`{_shown(command)}` changes or removes files that it searches, perhaps in {site.shown}"
         made.problem(command, "command", why, fix=_BY_HAND)
 
@@ -214,22 +237,19 @@ def _inner(command: Command, program: str, made: Made) -> None:
         made.problem(command, "script", f"`{_shown(command)}` runs a script: {command.stdin.why}", fix=_BY_HAND)
 
 
-def _fetch(command: Command, site: SiteView, made: Made, sums: dict[str, str]) -> None:
-    found = shell_effects.fetch(command)
+def _fetch(command: Command, site: SiteView, made: Made, known: Known) -> None:
+    found = shell_fetch.fetch(command)
     if found is None or found.url is None:
         return
     for option in found.insecure:
         made.drop(command, option, "TLS certificates are always checked")
-    if found.output is None:
+    output = found.target(command)
+    if output is None or output.text is None or found.more or any(each.operator == ">>" for each in command.redirects):
         return
-    if found.output.text is None:
-        why = f"`{_shown(command)}`: where it goes is not constant: {found.output.why}"
-        made.problem(command, "not-constant", why, fix="give the variable: --set NAME=VALUE")
-        return
-    target = command.path(found.output.text)
+    target = command.path(output.text)
     path = site.relative(target)
     if path is not None and target is not None:
-        _file(command, path, _content(command, found), made, sums, target)
+        _file(command, path, _content(command, found), made, known, target)
 
 
 def _content(command: Command, found: Fetch) -> Content:
@@ -237,7 +257,7 @@ def _content(command: Command, found: Fetch) -> Content:
     return Content(text=None, url=url or "", line=command.line)
 
 
-def _file(command: Command, path: str, content: Content, made: Made, sums: dict[str, str], fetched: str) -> None:
+def _file(command: Command, path: str, content: Content, made: Made, known: Known, fetched: str) -> None:
     """A `file` step: an address that moves, and a checksum that nobody gives, stay null."""
     url: str | None = content.url or None
     name = url or "the address"
@@ -251,7 +271,7 @@ def _file(command: Command, path: str, content: Content, made: Made, sums: dict[
         made.drop(command, f"the address {name}", "what it answers changes: the step waits for one that does not")
         url = None
     lines = tuple(sorted({line for line in (content.line, command.line) if line}))
-    body = {"file": {"path": path, "url": url, "sha256": sums.get(fetched)}}
+    body = {"file": {"path": path, "url": url, "sha256": known.sums.get(fetched)}}
     hint = stem(posixpath.basename(path))
     made.drafts.append(Draft(lines=lines, body=body, hint=hint, paths=(path,), what=_shown(command)))
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from patchkit.model.shellscript import Command, Condition, Script
 
 Kind: TypeAlias = Literal["unknown", "action", "check", "applied", "marker", "neutral"]
-Verdict: TypeAlias = Literal["runs", "second", "never", "unknown"]
+Verdict: TypeAlias = Literal["runs", "second", "never", "unknown", "later"]
 
 _ORDER: tuple[Kind, ...] = ("unknown", "action", "check", "applied", "marker", "neutral")
 _QUIET_NAMES = (
@@ -42,6 +42,8 @@ def gate(command: Command, script: Script, site: SiteView, home: str) -> Gate:
     for condition in command.conditions:
         if condition.held is False or condition.relation == "uncalled":
             return Gate("never", condition)
+        if condition.relation == "trap":
+            return Gate("later", condition)
         if condition.relation in ("loop", "case"):
             return Gate("unknown", condition)
         kind, negated = _kind(condition, script, site, home)
@@ -60,7 +62,7 @@ def _kind(condition: Condition, script: Script, site: SiteView, home: str) -> tu
     negated = condition.raw.lstrip().startswith("!")
     kinds: set[Kind] = set()
     for command in condition.commands:
-        if not command.words or command.program in script.functions:
+        if not command.words or script.calls_function(command):
             continue
         if any("$?" in word.raw for word in command.words):
             kinds.add("action")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from patchkit.app.import_types import places
 from patchkit.core.errors import FindingError
 from patchkit.core.report import errors_json
 from patchkit.core.verdicts import Outcome
@@ -102,15 +103,14 @@ def lines(plan: Plan, *, dry_run: bool) -> Iterator[str]:
     width = max((len(step.id) for step in plan.steps), default=0)
     for step in plan.steps:
         missing = "  (unresolved)" if _has_null(step.data) else ""
-        places = ", ".join(str(line) for line in step.lines)
         what = ", ".join(step.paths) or ", ".join(_names(step.data))
-        yield f"  {step.id:<{width}}  {step.kind:<7}  line {places}: {what}{missing}".rstrip()
+        yield f"  {step.id:<{width}}  {step.kind:<7}  {places(step.lines)}: {what}{missing}".rstrip()
     for path in plan.files:
         yield f"{'would write' if dry_run else 'wrote'}: {path}"
     if dry_run and plan.stack_file in plan.files:
         yield from _text(plan.files[plan.stack_file]).rstrip("\n").split("\n")
     for finding in plan.findings:
-        calls = f" (called from line {', '.join(str(line) for line in finding.calls)})" if finding.calls else ""
+        calls = f" (called from {places(finding.calls)})" if finding.calls else ""
         yield f"not translated: {plan.script}:{finding.line}: {finding.message}{calls}"
         yield f"    {finding.fix}"
     yield from _dropped(plan)
@@ -130,6 +130,5 @@ def _dropped(plan: Plan) -> Iterator[str]:
     groups: dict[tuple[str, str], list[int]] = {}
     for dropped in plan.dropped:
         groups.setdefault((dropped.what, dropped.why), []).append(dropped.line)
-    for (what, why), places in groups.items():
-        shown = ", ".join(str(line) for line in dict.fromkeys(places))
-        yield f"dropped: line {shown}: {what}: {why}"
+    for (what, why), found in groups.items():
+        yield f"dropped: {places(found)}: {what}: {why}"

@@ -9,24 +9,25 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from patchkit.app import import_commands, import_stack
+from patchkit.app import import_commands, import_lasting, import_stack
 from patchkit.app.import_gate import gate
-from patchkit.app.import_patches import stem
-from patchkit.app.import_types import Draft, Dropped, Finding, SiteView
+from patchkit.app.import_patches import Made, stem
+from patchkit.app.import_story import Story, dead
+from patchkit.app.import_types import Draft, Dropped, Finding, Known, SiteView, places
 from patchkit.core.diffs import DiffError, parse
 from patchkit.core.errors import ConfigError
-from patchkit.model import rules, shellscript
+from patchkit.model import rules, shell_targets, shellscript
 from patchkit.model.load import COMMON, display, load_image, load_stack
+from patchkit.model.shellscript import readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from patchkit.app.import_gate import Gate
-    from patchkit.app.import_patches import Made
     from patchkit.app.project import Project
     from patchkit.model.shellscript import Command, Script
 
@@ -126,15 +127,15 @@ class _Translation:
         self.drafts: dict[tuple[object, ...], Draft] = {}
         self.findings: dict[tuple[int, str], Finding] = {}
         self.dropped: dict[tuple[int, str], Dropped] = {}
-        self.sums: dict[str, str] = {}
 
     def run(self) -> None:
-        for command in self.script.commands:
-            self.sums |= import_commands.checksums(command)
-        for command in self.script.commands:
-            if command.program in self.script.functions and command.program is not None:
-                continue
-            made = import_commands.translate(command, self.site, self.disk, self.sums)
+        commands = self.script.commands
+        sums = {path: found for command in commands for path, found in import_commands.checksums(command).items()}
+        folders = {path for command in commands if not dead(command) for path in shell_targets.folders(command)}
+        known = Known(sums=sums, folders=frozenset(folders))
+        story = Story(self.script, [self.translated(command, known) for command in commands], known.folders)
+        for at, (command, made) in enumerate(zip(commands, story.made, strict=True)):
+            import_lasting.name(at, story, self.site, made)
             if made.drafts or made.findings or made.dropped:
                 self.take(command, made, gate(command, self.script, self.site, self.home))
         for remark in self.script.remarks:
@@ -142,10 +143,18 @@ class _Translation:
                 shown = remark.text.split("\n", 1)[0]
                 self.drop(remark.line, f"the early end `{shown}`", "a stack is applied whole, or not at all")
 
+    def translated(self, command: Command, known: Known) -> Made:
+        """What one command gives; the call of a function gives what its commands do."""
+        if self.script.calls_function(command):
+            return Made()
+        return import_commands.translate(command, self.site, self.disk, known)
+
     def drop(self, line: int, what: str, why: str) -> None:
+        what, why = readable(what), readable(why)
         self.dropped.setdefault((line, what), Dropped(line=line, what=what, why=why))
 
     def find(self, finding: Finding) -> None:
+        finding = replace(finding, message=readable(finding.message))
         self.findings.setdefault((finding.line, finding.message), finding)
 
     def take(self, command: Command, made: Made, found: Gate) -> None:
@@ -178,6 +187,9 @@ class _Translation:
                 fix = "decide which of the two is meant, and write that step"
                 self.find(Finding(line=command.line, code="condition", calls=command.calls, fix=fix,
                                   message=f"`{shown}` runs only where {why} fails"))  # fmt: skip
+        elif found.verdict == "later":
+            self.find(Finding(line=command.line, code="command", calls=command.calls, fix="write the step by hand, or leave it to the recipe",
+                              message=f"`{shown}` runs at the end, or at a signal: {why}"))  # fmt: skip
         else:
             fix = "decide it: --set NAME=VALUE where a variable is all that is missing; else write the step"
             self.find(Finding(line=command.line, code="condition", calls=command.calls, fix=fix,
@@ -269,13 +281,12 @@ def _named(drafts: Iterable[Draft], script: str) -> tuple[list[NewStep], dict[st
                 name = f"{key}.patch"
             files[name] = _headed(draft, script)
             body["patch"] = name
-        lines = ", ".join(str(line) for line in draft.lines)
         data: dict[str, Any] = {"id": key, **body}
         if draft.upstream:
             data["upstream"] = list(draft.upstream)
         else:
             data["type"] = "local"
-        data["reason"] = f"Imported from {script}, line{'s' if len(draft.lines) > 1 else ''} {lines}."
+        data["reason"] = f"Imported from {script}, {places(draft.lines)}."
         kind = next(iter(draft.body))
         steps.append(NewStep(id=key, kind=kind, lines=draft.lines, paths=draft.paths, file=name, data=data))
     return steps, files
@@ -303,8 +314,9 @@ def _headed(draft: Draft, script: str) -> bytes:
     if data.startswith(_MAILED):
         return data
     name = "".join(c for c in script if c.isprintable())
-    lines = ", ".join(str(line) for line in draft.lines)
-    head = f"Description: imported from {name}, line {lines}\nOrigin: other, {name}\nForwarded: not-needed\n---\n"
+    head = (
+        f"Description: imported from {name}, {places(draft.lines)}\nOrigin: other, {name}\nForwarded: not-needed\n---\n"
+    )
     headed = head.encode("utf-8", "surrogateescape") + data
     try:
         strip, prefix = int(draft.body.get("strip", 1)), str(draft.body.get("prefix", ""))

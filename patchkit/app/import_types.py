@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+
+
+def places(lines: Iterable[int]) -> str:
+    """Lines of a script as messages name them: `line 9`, `lines 9, 10`."""
+    found = tuple(dict.fromkeys(lines))
+    return f"line{'' if len(found) == 1 else 's'} {', '.join(map(str, found))}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +59,14 @@ class Dropped:
     line: int
     what: str
     why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What the whole script says for each of its commands: the sha256 that it demands by path, the folders it makes."""
+
+    sums: Mapping[str, str]
+    folders: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

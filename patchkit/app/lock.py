@@ -209,7 +209,7 @@ def _with_files(step: LockedStep, paths: tuple[str, ...], judgement: Judgement, 
 def _step_notes(steps: tuple[LockedStep, ...]) -> list[str]:
     notes = []
     for step in steps:
-        notes += [f"step {step.id} stays unresolved: {u.what} is not known; {u.command}" for u in step.unresolved]
+        notes += [f"step {step.id} stays unresolved: {u}; {u.command}" for u in step.unresolved]
         if step.after and step.before == step.after:
             notes.append(f"step {step.id}: the pristine files hold its change already")
     return notes

@@ -13,7 +13,7 @@ from patchkit.core.lockfile import LockedInput, LockedPackage, LockedStep, Locke
 from patchkit.io.http import redact
 from patchkit.sources import simple
 from patchkit.sources.open import python_of
-from patchkit.sources.pipconfig import load_settings
+from patchkit.sources.pipconfig import certificates, load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,7 +107,7 @@ class PackagePins:
         settings = load_settings() if index == "default" else None
         urls = settings.urls if settings is not None else (index.rstrip("/"),)
         if self._http is None:
-            self._http = self._open(ca_bundle=settings.ca_bundle if settings is not None else None)
+            self._http = self._open(ca_bundle=certificates())  # as pip itself will, whichever index it is
         page = ""
         for url in urls:
             self._http.learn_credentials(url)

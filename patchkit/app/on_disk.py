@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from patchkit.core import inspect
 from patchkit.core import options as shared
-from patchkit.core.errors import ERROR_CLASSES, PatchkitError
+from patchkit.core.errors import ERROR_CLASSES, ConfigError, PatchkitError
 from patchkit.core.lockfile import FileChange
 from patchkit.core.operate import Request
 from patchkit.core.report import Report, StepReport
@@ -37,25 +37,27 @@ class OnDisk:
 def look(project: Project, lock: Lock, args: Namespace) -> OnDisk:
     """The stack on the target that `args` name; without a tree, what the lock alone says. Raises as `status` does."""
     if args.container:
+        if args.root is not None:
+            raise ConfigError("--root and --container: only one of them names the target", hint="leave one of them out")
         return _in_container(project, lock, args)
     from patchkit.app.target import open_target
 
     with open_target(project, lock, shared.choice(args), create=False) as (target, _):
         if target is None:
-            return OnDisk(report=_no_tree(lock))
+            return OnDisk(report=_no_tree(lock, shared.choice(args).caller.spell("apply", image=lock.image.name)))
         report = inspect.status(Request(lock=lock, read_input=project.read_input), target)
         root = args.root if args.root is not None else None if target.managed else "/"
         return OnDisk(report=report, versions=None if root is None else _versions_below(root))
 
 
-def _no_tree(lock: Lock) -> Report:
+def _no_tree(lock: Lock, apply: str) -> Report:
     steps = tuple(
         StepReport(
             id=step.id,
             verdict=None,
             changes=step.changes,
             upstream=step.upstream,
-            detail=tuple(f"unresolved: {fact.what} is not known" for fact in step.unresolved),
+            detail=tuple(f"unresolved: {fact}" for fact in step.unresolved),
         )
         for step in lock.steps
     )
@@ -66,7 +68,7 @@ def _no_tree(lock: Lock) -> Report:
         version=lock.version,
         lock=lock.digest,
         steps=steps,
-        notes=(f"there is no tree yet; patchkit apply --image {lock.image.name} makes one",),
+        notes=(f"there is no tree yet; {apply} makes one",),
     )
 
 

@@ -16,9 +16,12 @@ from typing import TYPE_CHECKING
 from patchkit.app import on_disk
 from patchkit.app.upstreams import Upstreams, Wish
 from patchkit.core.errors import ConfigError, PatchkitError, RefusedByMachineError, UnreachableError
+from patchkit.core.judge import AS_MADE
+from patchkit.core.plan import HELD_ALREADY
 from patchkit.core.report import Report
 from patchkit.core.verdicts import Outcome, Verdict
 from patchkit.model.load import load_image, load_stack
+from patchkit.model.stack import PatchStep
 from patchkit.upstream.actions import Known, Plan, Question, advise
 from patchkit.upstream.facts import Fate, Ref, State
 from patchkit.upstream.outlook import StackOutlook, StepOutlook
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 
     from patchkit.app.on_disk import OnDisk
     from patchkit.app.project import Project
+    from patchkit.core.lockfile import Lock
     from patchkit.core.report import StepReport
     from patchkit.model.image import Image
     from patchkit.model.stack import Stack, Step
@@ -49,13 +53,15 @@ _CONTENT = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """One stack with its image and its tree; `error` where it cannot be read."""
+    """One stack with its image and its tree. `taken` is the commit from which a step's patch was taken, by the
+    step's id; `carried` the diff that a cherry-pick of one whole pull request carries."""
 
     name: str
     image: Image | None = None
     stack: Stack | None = None
     disk: OnDisk
     taken: dict[str, str] = field(default_factory=dict)
+    carried: dict[Ref, bytes] = field(default_factory=dict)
 
     def refs(self) -> list[Ref]:
         """The pull requests that its steps come from, and those that their removal plans wait for."""
@@ -89,12 +95,14 @@ def look(
     now = datetime.now(timezone.utc)
     with Upstreams(wish, now) as upstreams:
         upstreams.gather(refs, others, {s.image.name: s.disk.versions for s in subjects if s.image is not None})
-        stories = {ref: upstreams.tell(ref, content=_content_of(ref, subjects)) for ref in refs}
+        carried = {ref: diff for subject in subjects for ref, diff in subject.carried.items()}
+        stories = {ref: upstreams.tell(ref, carried=carried.get(ref)) for ref in refs}
         fates = {ref: combine(usable.fates.get(ref), stories[ref].fate) or stories[ref].fate for ref in refs}
         for ref in refs:
             upstreams.learn(ref, fates[ref], stories[ref].turns)
-        asked = [_stack(subject, fates, upstreams, others, now) for subject in subjects]
-        stacks = tuple(_or_unreachable(stack, fates, upstreams) for stack in asked)
+        stacks = tuple(_stack(subject, fates, upstreams, others, now) for subject in subjects)
+        if _nothing_is_known(stacks, upstreams):
+            stacks = tuple(_unreachable(stack, upstreams) for stack in stacks)
     known = {ref: fate for ref, fate in fates.items() if fate.as_of is not None}
     return stacks, Record(fates={**recorded.fates, **known})
 
@@ -103,7 +111,8 @@ def _subject(project: Project, name: str, args: Namespace, *, several: bool) -> 
     try:
         image = load_image(Path(project.image_file(name)))
         stack = load_stack(Path(project.stack_file(name)))
-        disk = on_disk.look(project, project.lock(name), args)
+        lock = project.lock(name)
+        disk = on_disk.look(project, lock, args)
     except PatchkitError as error:
         if not several:
             raise
@@ -114,7 +123,23 @@ def _subject(project: Project, name: str, args: Namespace, *, several: bool) -> 
         commit = taken_from(step, lambda found: _patch_head(project, name, found))
         if commit is not None:
             taken[step.id] = commit
-    return Subject(name=name, image=image, stack=stack, disk=disk, taken=taken)
+    carried = _carried(project, stack, lock)
+    return Subject(name=name, image=image, stack=stack, disk=disk, taken=taken, carried=carried)
+
+
+def _carried(project: Project, stack: Stack, lock: Lock) -> dict[Ref, bytes]:
+    """The diffs of the steps that alone carry a pull request as it is, with upstream's own paths: patch-ids of
+    these speak for a head that nobody has."""
+    steps = {step.id: step for step in lock.steps}
+    every = [text for step in stack.steps for text in step.upstream]
+    found = {}
+    for step in stack.steps:
+        alone = len(step.upstream) == 1 and every.count(step.upstream[0]) == 1
+        whole = isinstance(step, PatchStep) and step.strip == 1 and step.prefix is None
+        pinned = steps[step.id].input
+        if alone and whole and step.type == "cherry-pick" and pinned is not None and pinned.path is not None:
+            found[Ref.parse(step.upstream[0])] = project.read_input(steps[step.id])
+    return found
 
 
 def _patch_head(project: Project, image: str, name: str) -> str:
@@ -125,23 +150,20 @@ def _patch_head(project: Project, image: str, name: str) -> str:
     return text.partition(b"\ndiff --git ")[0].partition(b"\n--- ")[0].decode("utf-8", "replace")
 
 
-def _content_of(ref: Ref, subjects: list[Subject]) -> bool | None:
-    """Whether the files of any image hold the change of a step that comes from `ref` alone."""
-    told = {
-        _content(subject, report)
-        for subject in subjects
-        if subject.stack is not None
-        for step, report in zip(subject.stack.steps, subject.disk.report.steps, strict=True)
-        if step.upstream == (str(ref),)
-    }
-    return True if True in told else None
-
-
 def _content(subject: Subject, step: StepReport) -> bool | None:
-    """What the image's own files say; those of a stand-in, another release, say nothing of it."""
+    """What the image's own files say of a step's change. Those of a stand-in, another release, say nothing; nor
+    does a tree that holds our own bytes without a ledger: there somebody put the stack on by hand."""
     if subject.disk.report.stand_in or step.verdict is None:
         return None
+    if step.verdict is Verdict.UPSTREAM and _is_by_hand(subject):
+        return None
     return _CONTENT.get(step.verdict)
+
+
+def _is_by_hand(subject: Subject) -> bool:
+    """Whether the tree holds what only our own steps make: bytes by the lock's hashes, or a step that is ours alone."""
+    there = [step for step in subject.disk.report.steps if step.verdict is Verdict.UPSTREAM]
+    return any(not step.upstream or set(step.detail) & {AS_MADE, HELD_ALREADY} for step in there)
 
 
 def _stack(
@@ -186,13 +208,24 @@ def _step(
     return StepOutlook(step=told, known=every, advice=advise(question), plan=plan)
 
 
-def _or_unreachable(stack: StackOutlook, fates: dict[Ref, Fate], upstreams: Upstreams) -> StackOutlook:
-    """The stack with an error where its pull requests were asked for, and nothing is known of any."""
-    refs = [known.fate.ref for step in stack.steps for known in step.known]
-    troubles = {ref: trouble for ref in refs if (trouble := upstreams.trouble(ref)) is not None}
-    if not refs or len(troubles) < len(set(refs)) or any(fates[ref].state is not State.UNKNOWN for ref in refs):
+def _nothing_is_known(stacks: tuple[StackOutlook, ...], upstreams: Upstreams) -> bool:
+    """Whether pull requests were asked for, none was answered, and nothing tells anything of any of them."""
+    every = [(step, known) for stack in stacks for step in stack.steps for known in step.known]
+    return bool(every) and all(
+        upstreams.trouble(known.fate.ref) is not None
+        and known.fate.state is State.UNKNOWN
+        and not known.fate.closed
+        and step.advice.in_image is None
+        for step, known in every
+    )
+
+
+def _unreachable(stack: StackOutlook, upstreams: Upstreams) -> StackOutlook:
+    """The stack with an error that says why nothing is known; an error that it has already stays."""
+    troubles = dict.fromkeys(known.trouble for step in stack.steps for known in step.known if known.trouble)
+    if not troubles or stack.report.error is not None:
         return stack
-    error = UnreachableError(*dict.fromkeys(troubles.values()), hint=upstreams.hint or "patchkit status --offline")
+    error = UnreachableError(*troubles, hint=upstreams.hint or "patchkit status --offline")
     return replace(stack, report=replace(stack.report, error=error))
 
 
@@ -205,7 +238,7 @@ def read_record(project: Project) -> Record:
     except FileNotFoundError:
         return Record(fates={})
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{project.shown(path)}: {error}", hint="patchkit status --save writes it anew") from None
+        raise ConfigError(f"{project.shown(path)}: {error}", hint="git checkout patches/upstream.json") from None
     return parse(text, project.shown(path))
 
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
 
 from patchkit.core.errors import ConfigError
 from patchkit.core.lockfile import Lock, LockedStep, parse
+from patchkit.core.values import Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Project:
+class Project(Value):
     """A folder that holds `images/` and `patches/`; `root` is its absolute path."""
 
     root: str

@@ -5,6 +5,8 @@ Holds the connections; decides nothing. What fails is kept as a sentence beside 
 
 from __future__ import annotations
 
+import re
+import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import date
@@ -12,16 +14,16 @@ from typing import TYPE_CHECKING
 
 from packaging.version import InvalidVersion, Version
 
-from patchkit.core.errors import PatchkitError, UnreachableError
+from patchkit.core.errors import BusyError, PatchkitError, RefusedByMachineError, UnreachableError
 from patchkit.io.progress import working
 from patchkit.sources.clone import fetch_clone, find_clone
 from patchkit.upstream.containment import contains
 from patchkit.upstream.facts import Containment, Evidence, Found, Pull, State
-from patchkit.upstream.history import read_history
+from patchkit.upstream.history import default_branches, read_history, version_of
 from patchkit.upstream.hosts import Forges
 from patchkit.upstream.landing import ClonePatchIds
 from patchkit.upstream.observe import Observed, compare, observe
-from patchkit.upstream.record import is_by
+from patchkit.upstream.record import is_by, last_instant
 from patchkit.upstream.reverts import Story, tell
 from patchkit.upstream.store import Store
 from patchkit.upstream.turns import turns_from_fate
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from patchkit.upstream.history import History
     from patchkit.upstream.turns import Turn
 
+_SHA = re.compile(r"[0-9a-f]{7,40}")
 #: The base branch where no forge has named it, in the order in which a clone is asked for it.
 _BRANCHES = ("main", "master")
 #: States of which the image cannot have the change, unless its files say so.
@@ -73,12 +76,16 @@ class Upstreams:
         self._turns: dict[Ref, tuple[Turn, ...]] = {}
         self._fates: dict[Ref, Fate] = {}
         self._versions: dict[str, Versions] = {}
+        self._notes: list[str] = []
         self._silent: dict[str, str] = {}  # hosts that refused a comparison in this run, and why
 
     def __enter__(self) -> Upstreams:
-        self._store = self._stack.enter_context(Store())
-        self._forges = self._stack.enter_context(Forges(self._store))
+        self._open_store(None)
         return self
+
+    def _open_store(self, root: str | None) -> None:
+        self._store = self._stack.enter_context(Store(root))
+        self._forges = self._stack.enter_context(Forges(self._store))
 
     def __exit__(self, *details: object) -> None:
         self._stack.close()
@@ -93,16 +100,18 @@ class Upstreams:
         """Ask about `refs` all that is to be asked. `images` are all whose revisions matter; `versions` holds the
         text of /app/versions.txt by image name, where its tree has one."""
         self._versions = {name: parse_versions(text.encode()) for name, text in versions.items() if text is not None}
-        self._observed = observe(
-            refs,
-            self._store,
-            self._forges,
-            now=self._now,
-            offline=self._wish.offline,
-            as_of=None if self._wish.as_of is None else last_day(self._wish.as_of),
-        )
+        try:
+            self._observed = self._observe(refs)
+        except (BusyError, RefusedByMachineError) as error:  # the cache cannot be used: do without it
+            self._notes += [*error.problems]
+            self._open_store(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="patchkit-")))
+            self._observed = self._observe(refs)
         for host, repo in dict.fromkeys((ref.host, ref.repo) for ref in refs):
             self._repositories[host, repo] = self._read(host, repo, images)
+
+    def _observe(self, refs: Sequence[Ref]) -> Mapping[Ref, Observed]:
+        as_of = None if self._wish.as_of is None else last_instant(self._wish.as_of)
+        return observe(refs, self._store, self._forges, now=self._now, offline=self._wish.offline, as_of=as_of)
 
     def _read(self, host: str, repo: str, images: Sequence[Image]) -> _Repository:
         """The clone of one upstream, fetched first where that was asked for."""
@@ -111,8 +120,8 @@ class Upstreams:
             if self._wish.fetch:
                 with working(f"fetching the history of {host}/{repo}"):
                     fetch_clone(host, repo).close()
-        except UnreachableError as error:  # an older clone may be there, and is better than none
-            trouble = str(error)
+        except (BusyError, UnreachableError, RefusedByMachineError) as error:  # an older clone is better than none
+            trouble = _told(error)
         try:
             clone = find_clone(host, repo, self._wish.clones)
             if clone is None:
@@ -120,8 +129,8 @@ class Upstreams:
             self._stack.callback(clone.close)
             with working(f"reading the history of {host}/{repo}"):
                 history = self._history(clone, host, repo, images)
-        except UnreachableError as error:
-            return _Repository(trouble=str(error))
+        except (UnreachableError, RefusedByMachineError) as error:
+            return _Repository(trouble=_told(error))
         if history is None:
             return _Repository(trouble=f"the clone of {repo} knows no branch {' or '.join(self._branches(host, repo))}")
         if self._wish.as_of is not None and not is_by(history.as_of, self._wish.as_of):
@@ -130,7 +139,7 @@ class Upstreams:
 
     def _history(self, clone: Clone, host: str, repo: str, images: Sequence[Image]) -> History | None:
         revisions = [revision for image in images if (revision := self._revision(image, host, repo)) is not None]
-        for branch in self._branches(host, repo):
+        for branch in dict.fromkeys((*self._branches(host, repo), *default_branches(clone, repo))):
             history = read_history(clone, repo=repo, host=host, branch=branch, revisions=revisions)
             if history is not None:
                 return history
@@ -145,13 +154,13 @@ class Upstreams:
         ]
         return tuple(named[:1]) or _BRANCHES
 
-    def tell(self, ref: Ref, *, content: bool | None) -> Story:
-        """What became of `ref`; `content` is whether an image's own files hold its change."""
+    def tell(self, ref: Ref, *, carried: bytes | None = None) -> Story:
+        """What became of `ref`; `carried` is the diff that speaks for it where the clone does not hold its head."""
         place = self._repositories[ref.host, ref.repo]
         patch_ids = None
         if place.clone is not None and place.history is not None:
-            patch_ids = ClonePatchIds(place.clone, place.history.base)
-        return tell(ref, self._observed[ref].fact, place.history, patch_ids=patch_ids, content=content)
+            patch_ids = ClonePatchIds(place.clone, place.history.base, carried)
+        return tell(ref, self._observed[ref].fact, place.history, patch_ids=patch_ids)
 
     def learn(self, ref: Ref, fate: Fate, turns: tuple[Turn, ...]) -> None:
         """Keep what became of `ref` for the questions below; without turns those that its fate tells of."""
@@ -183,6 +192,12 @@ class Upstreams:
             return self._compared(ref, a, b, asking=asking)
 
         told = contains(turns, revision, history=history, ancestry=ancestry, content=content)
+        if told.in_image and content is None and self._is_moving(image, ref):
+            detail = (
+                f"{self._revision(image, ref.host, ref.repo)} is a branch: what its end holds now, the image may not"
+            )
+            moving = Evidence(question="ancestry", found=Found.NOT_TRIED, detail=detail)
+            told = Containment(in_image=None, how="unknown", evidence=(*told.evidence, moving))
         return told if told.in_image is not None else self._by_release(ref, image, told)
 
     def _by_release(self, ref: Ref, image: Image, found: Containment) -> Containment:
@@ -214,7 +229,7 @@ class Upstreams:
         try:
             return compare(self._forges, self._store, ref.host, ref.repo, a, b, offline=not asking)
         except PatchkitError as error:
-            self._silent[ref.host] = str(error)
+            self._silent[ref.host] = _told(error)
             return None
 
     def _revision(self, image: Image, host: str, repo: str) -> str | None:
@@ -222,9 +237,23 @@ class Upstreams:
         else as its description does."""
         for name, component in image.components:
             if _is_of(component, host, repo):
-                told = self._versions.get(image.name)
-                return component.commit or (told.revision(name) if told is not None else None)
+                return self._built_from(image, name, component)
         return None
+
+    def _built_from(self, image: Image, name: str, component: Component) -> str | None:
+        """A commit that the tree names goes before the description's, that before a tag or branch of the tree."""
+        versions = self._versions.get(image.name)
+        told = versions.revision(name) if versions is not None else None
+        if versions is not None and not _is_same(versions.repo(name), component.repo):
+            return None  # built from a fork: its commits and tags are not this repository's
+        if told is not None and _SHA.fullmatch(told):
+            return told
+        return component.commit or told
+
+    def _is_moving(self, image: Image, ref: Ref) -> bool:
+        """Whether what is known of the image's revision is a branch, whose end moves."""
+        revision = self._revision(image, ref.host, ref.repo)
+        return revision is not None and not _SHA.fullmatch(revision) and version_of(revision, ref.repo) is None
 
     def first_image(self, ref: Ref, image: Image, others: Sequence[Image]) -> str | None:
         """The first image of the project, in the order of releases, that is not older than `image` and has the
@@ -251,12 +280,22 @@ class Upstreams:
         times = sorted(fate.as_of for fate in known if fate.as_of is not None)
         if times:
             span = times[0] if times[0] == times[-1] else f"{times[0]} to {times[-1]}"
-            age = (now.date() - last_day(times[0])).days
+            age = (now.date() - _first_day(times[0])).days
             text += f"; what is known is of {span}" + (f", up to {age} days old" if age > 0 else "")
         never = sum(fate.as_of is None for fate in known)
         text += f"; of {never} of {len(known)} pull requests nothing is known" if never else ""
         troubles = [place.trouble for place in self._repositories.values() if place.trouble is not None]
-        return "; ".join([text, *troubles, *self._silent.values(), *self._store.notes])
+        return "; ".join([text, *troubles, *self._silent.values(), *self._notes, *self._store.notes])
+
+
+def _told(error: PatchkitError) -> str:
+    """A failure that ends nothing, with its cure, as a part of a sentence."""
+    return f"{error} ({error.hint})" if error.hint else str(error)
+
+
+def _is_same(told: str | None, repo: str) -> bool:
+    """Whether the repository that a tree names, `owner/name`, is `repo`; true where it names none."""
+    return told is None or f"/{repo}".casefold().endswith(f"/{told}".casefold())
 
 
 def _is_of(component: Component, host: str, repo: str) -> bool:
@@ -282,10 +321,6 @@ def _version(text: str) -> Version:
         return Version("0")
 
 
-def last_day(text: str) -> date:
-    """The last day that a date of any exactness may mean: of 2026-09 the 30th."""
-    year, month, day = int(text[:4]), text[5:7], text[8:10]
-    if day:
-        return date(year, int(month), int(day))
-    following = date(year + 1, 1, 1) if not month or month == "12" else date(year, int(month) + 1, 1)
-    return date.fromordinal(following.toordinal() - 1)
+def _first_day(text: str) -> date:
+    """The first day that a date of any exactness may mean."""
+    return date(int(text[:4]), int(text[5:7] or 1), int(text[8:10] or 1))

@@ -14,7 +14,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("revert", "revert", "put the pristine files back"),
     ("verify", "verify", "compare a tree with its ledger and the lock"),
     ("diff", "diff", "print the stack as one unified diff"),
-    ("status", "status", "what is on disk, step by step"),
+    ("status", "status", "each step: what is on disk, what became of it upstream, and what to do"),
     ("lock", "lock", "resolve a stack and pin every input and file by hash"),
     ("bundle", "bundle", "one file that applies the stack where there is nothing but python3"),
     ("image", "image", "list and show images"),

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from datetime import date
 
 
+#: What `--container` without a value is; an empty value is none that anybody means.
+LIST = object()
+
+
 def common(parser: ArgumentParser, *examples: str, image: bool = True) -> None:
     """--json and -C, --image unless the command has its own, and the examples under the help."""
     parser.epilog = "\n".join(["example:" if len(examples) == 1 else "examples:", *(f"  {e}" for e in examples)])
@@ -30,8 +34,9 @@ def target(parser: ArgumentParser) -> None:
         "--container",
         metavar="ID",
         nargs="?",
-        const="",
-        help="work inside this container (its id, its name, or the beginning of one); without ID: list those that fit",
+        const=LIST,
+        help="work inside this container (its id, its name, or the beginning of one); without ID: list those that fit"
+        " (apply and revert then end with exit code 2)",
     )
 
 

@@ -7,14 +7,13 @@ import sys
 from typing import TYPE_CHECKING
 
 from patchkit.cli import options
-from patchkit.core.errors import ConfigError
+from patchkit.core.errors import ConfigError, PatchkitError
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from patchkit.app.outlook import Wish
     from patchkit.app.project import Project
-    from patchkit.core.errors import FindingError
     from patchkit.upstream.outlook import StackOutlook
 
 _REPO = re.compile(r"(?:[^/=\s]+/)?[^/=\s]+/[^/=\s]+")
@@ -56,7 +55,7 @@ def run(args: Namespace) -> int:
     from patchkit.io.progress import working
     from patchkit.upstream.outlook import finding
 
-    if args.container == "":
+    if args.container is not None and (args.container is options.LIST or not args.container.strip()):
         from patchkit.cli import container
 
         return container.run("status", args)
@@ -65,16 +64,32 @@ def run(args: Namespace) -> int:
     project = projects.find(args.folder)
     images = _images(project, args)
     if args.on_disk:
+        _require_alone(args)
         return _on_disk(project, images, args)
     several = len(images) != 1
     with working("status"):
         stacks, record = outlook.look(project, images, wish, args, several=several)
+    error: PatchkitError | None = finding(stacks, fail_on)
     if args.save:
-        outlook.save(project, record)
-    error = finding(stacks, fail_on)
+        try:
+            outlook.save(project, record)
+        except PatchkitError as failed:
+            error = failed
     _print(stacks, args, error=error, several=several)
     errors = [stack.report.exit_code for stack in stacks]
     return max([*errors, 0 if error is None else error.exit_code], default=0)
+
+
+def _require_alone(args: Namespace) -> None:
+    """Raise ConfigError for options that ask about upstream beside --on-disk."""
+    others = [
+        name for name in ("offline", "as_of", "fetch", "clone", "save", "markdown", "fail_on") if getattr(args, name)
+    ]
+    if others:
+        named = ", ".join(f"--{name.replace('_', '-')}" for name in others)
+        raise ConfigError(
+            f"--on-disk and {named}: what is on disk says nothing of upstream", hint="leave one of them out"
+        )
 
 
 def _on_disk(project: Project, images: list[str], args: Namespace) -> int:
@@ -120,12 +135,12 @@ def _wish(args: Namespace) -> Wish:
 
 
 def _is_date(text: str) -> bool:
-    from patchkit.app.upstreams import last_day
+    from patchkit.upstream.record import last_instant
 
     if not _DATE.fullmatch(text):
         return False
     try:
-        last_day(text)
+        last_instant(text)
     except ValueError:
         return False
     return True
@@ -147,7 +162,7 @@ def _fail_on(text: str | None) -> tuple[str, ...]:
     return words
 
 
-def _print(stacks: tuple[StackOutlook, ...], args: Namespace, *, error: FindingError | None, several: bool) -> None:
+def _print(stacks: tuple[StackOutlook, ...], args: Namespace, *, error: PatchkitError | None, several: bool) -> None:
     """The stacks on stdout; on stderr what failed."""
     from patchkit.core.program import print_error, print_json
     from patchkit.report import upstream

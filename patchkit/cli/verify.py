@@ -35,7 +35,7 @@ def run(args: Namespace) -> int:
         if target is None:
             raise DriftError(
                 f"{lock.image.name}: the stack is not applied: there is no managed root yet",
-                hint=f"patchkit apply --image {lock.image.name}",
+                hint=shared.choice(args).caller.spell("apply", image=lock.image.name),
             )
         report = operate.verify(lock, target)
     return emit(report, as_json=args.json)

@@ -6,15 +6,16 @@ The archive holds this package's core, the lock (`stack.lock.json`) and the byte
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import sys
-from typing import TYPE_CHECKING
 
 from patchkit.core import options
 from patchkit.core.errors import ConfigError
 from patchkit.core.program import Parser, emit, emit_diff, guarded
 from patchkit.core.values import Value
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from patchkit.core.lockfile import Lock, LockedStep
     from patchkit.core.operate import Request, Target
     from patchkit.core.report import Report
+    from patchkit.core.roots import Caller
 
 LOCK = "stack.lock.json"
 COMMANDS = {
@@ -58,40 +60,54 @@ class Bundle:
         return data
 
 
-def main(words: list[str], read: Callable[[str], bytes], prefix: str = "") -> int:
-    """Run one command of the bundle whose members `read` returns; the exit code. `prefix` stands
-    before the target's path in what it prints: `container:ID:`, where a client runs it inside one."""
+def main(
+    words: list[str], read: Callable[[str], bytes], prefix: str = "", target: tuple[str, ...] | None = None
+) -> int:
+    """Run one command of the bundle whose members `read` returns; the exit code. Where a client runs it inside
+    a container, `prefix` (`container:ID:`) stands before the target's path in what it prints, and `target` is what
+    the person typed to the client to name it."""
     command = words[0] if words else ""
-    return guarded(lambda: _run(command, words[1:], Bundle(read), prefix), command, as_json="--json" in words)
+    code = guarded(lambda: _run(command, words[1:], Bundle(read), prefix, target), command, as_json="--json" in words)
+    gc.freeze()  # or all that was loaded is looked through once more at the end
+    return code
 
 
-def _run(command: str, words: list[str], bundle: Bundle, prefix: str) -> int:
+def _run(command: str, words: list[str], bundle: Bundle, prefix: str, given: tuple[str, ...] | None) -> int:
+    program = ("python3", sys.argv[0]) if given is None else ("patchkit",)
     if command in ("", "-h", "--help"):
         lock = bundle.lock()
         print(f"A patchkit bundle: the stack of {lock.image.name}, version {lock.version}, lock {lock.digest}\n")
+        print(f"usage: {' '.join(program)} COMMAND [options]\n")
         print("\n".join(f"  {name:<8} {summary}" for name, summary in COMMANDS.items()))
         return 0
     if command not in COMMANDS:
         names = ", ".join(COMMANDS)
-        raise ConfigError(f"there is no command {command!r}; the commands are: {names}", hint="--help lists them")
-    parser = Parser(command, COMMANDS[command])
+        raise ConfigError(
+            f"there is no command {command!r}; the commands are: {names}", hint=f"{' '.join(program)} --help"
+        )
+    parser = Parser(f"{' '.join(program)} {command}", COMMANDS[command])
     parser.add_argument("--json", action="store_true", help="print one JSON object on stdout, and nothing else")
-    options.target(parser)
+    options.target(parser, root="/")
     if command == "diff":
         options.only(parser)
     elif command == "apply":
         options.applying(parser)
     elif command == "revert":
         options.force(parser)
-    return _work(command, parser.parse_args(words), bundle, prefix)
+    args = parser.parse_args(words)
+    from patchkit.core.roots import Caller
+
+    caller = Caller(program=program, target=options.given(args) if given is None else given)
+    return _work(command, args, bundle, prefix, caller)
 
 
-def _work(command: str, args: Namespace, bundle: Bundle, prefix: str) -> int:
+def _work(command: str, args: Namespace, bundle: Bundle, prefix: str, caller: Caller) -> int:
     from patchkit.core.roots import open_root
 
     lock = bundle.lock()
     request = options.request(lock, bundle.read_input, args)
-    with open_root(lock, options.choice(args), args.root or "/", managed=False, prefix=prefix) as target:
+    root = "/" if args.root is None else args.root
+    with open_root(lock, options.choice(args, caller), root, managed=False, prefix=prefix) as target:
         done = perform(command, request, target, force=getattr(args, "force", False))
     return done.emit(as_json=args.json)
 

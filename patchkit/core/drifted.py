@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from patchkit.core.errors import DriftError
+from patchkit.core.operate import verdict_in_ledger
 from patchkit.core.values import replace
 from patchkit.core.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
     from patchkit.core.ledger import Kept, Ledger
     from patchkit.core.report import Report
+    from patchkit.core.roots import Caller
     from patchkit.core.tree import FileState
 
 
@@ -23,22 +25,22 @@ def difference(expected: Kept, state: FileState) -> str:
     return f"its mode was changed: expected {expected.mode:o}, found {state.mode:o}"
 
 
-def drift_report(report: Report, ledger: Ledger, drifted: dict[str, str]) -> Report:
+def drift_report(report: Report, ledger: Ledger, drifted: dict[str, str], caller: Caller) -> Report:
     """`report` for a target with drift: the error names each file with its steps."""
     problems = [
         f"{path} (step {', '.join(ledger.files[path].steps) or '-'}): {why}" for path, why in sorted(drifted.items())
     ]
     error = DriftError(
         *problems,
-        hint=f"look at it: patchkit diff --image {report.image}; give it up:"
-        f" patchkit revert --force --image {report.image}, then apply",
+        hint=f"look at it: {caller.spell('diff', image=report.image)}; give it up:"
+        f" {caller.spell('revert', '--force', image=report.image)}, then apply",
     )
     changed = {step_id for path in drifted for step_id in ledger.files[path].steps}
-    in_ledger = {step.id for step in ledger.steps}
+    held = {step.id: verdict_in_ledger(step) for step in ledger.steps}
     steps = tuple(
         replace(
             step,
-            verdict=Verdict.DRIFTED if step.id in changed else Verdict.APPLIED if step.id in in_ledger else None,
+            verdict=Verdict.DRIFTED if step.id in changed else held.get(step.id),
             detail=tuple(f"{p}: {why}" for p, why in sorted(drifted.items()) if step.id in ledger.files[p].steps),
         )
         for step in report.steps

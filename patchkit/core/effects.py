@@ -45,22 +45,32 @@ def plan_line(step: LockedStep, site: Site) -> str:
     return f"would run: {runs.shown(step.action['argv'])}"
 
 
-def require_needs(steps: list[LockedStep]) -> None:
-    """Raise RefusedByMachineError where the machine lacks what one of `steps` needs."""
-    problems, later = [], False
-    for step in steps:
-        missing = _lacking(step)
-        if missing:
-            later = later or step.stage == "runtime"
-            tail = "; run it later: apply --stage runtime" if step.stage == "runtime" else ""
-            problems.append(f"step {step.id} ({step.kind}): cannot run here: needs {', '.join(missing)}{tail}")
-    if problems:
-        hint = "apply the rest now: apply --stage build" if later else "apply it on a machine that has that"
-        raise RefusedByMachineError(*problems, hint=hint)
+def require_needs(steps: list[LockedStep], stage: str | None) -> None:
+    """Raise RefusedByMachineError where the machine lacks what one of `steps` needs; they are what is to be
+    carried out of `stage` (None: of all)."""
+    lacks = [(step, lacking(step)) for step in steps]
+    lacks = [(step, missing) for step, missing in lacks if missing]
+    if not lacks:
+        return
+    problems = []
+    for step, missing in lacks:
+        tail = "; run it later: apply --stage runtime" if stage is None and step.stage == "runtime" else ""
+        problems.append(f"step {step.id} ({step.kind}): cannot run here: needs {missing}{tail}")
+    if stage is None and all(step.stage == "runtime" for step, _ in lacks):
+        hint = "apply the rest now: apply --stage build"
+    else:
+        names = dict.fromkeys(name for step, _ in lacks for name in step.action["needs"] if _lacks(step, [name]))
+        hint = f"run it where there is: {', '.join(names)}"
+    raise RefusedByMachineError(*problems, hint=hint)
 
 
-def _lacking(step: LockedStep) -> list[str]:
-    return runs.lacking(step.action["needs"], dict(step.action["env"])) if step.kind == "run" else []
+def lacking(step: LockedStep) -> str:
+    """What of a step's `needs` this machine does not have, each with how that is known; "" where nothing."""
+    return ", ".join(_lacks(step, step.action["needs"])) if step.kind == "run" else ""
+
+
+def _lacks(step: LockedStep, needs: list[str]) -> list[str]:
+    return runs.lacking(needs, dict(step.action["env"]))
 
 
 def look(step: LockedStep, record: Record | None, site: Site, read_input: ReadInput) -> str:
@@ -70,16 +80,20 @@ def look(step: LockedStep, record: Record | None, site: Site, read_input: ReadIn
     return plan_line(step, site)
 
 
-def begin(step: LockedStep, site: Site) -> Record:
-    """The record of a step that is about to be carried out: enough to undo whatever it does."""
+def begin(step: LockedStep, site: Site, over: list[str]) -> Record:
+    """The record of a step that is about to be carried out: enough to undo whatever it does. `over` are the files
+    that are patched before it."""
     if step.kind == "pip":
-        return pips.begin(step, site)
-    return {"kind": step.kind, "action": step.action, "state": BEGUN}
+        return {**pips.begin(step, site), "over": over}
+    return {"kind": step.kind, "action": step.action, "state": BEGUN, "over": over}
 
 
 def merged(record: Record, old: Record | None) -> Record:
     """`record` of a step that the ledger had a record of before, so that a revert leads to what was first."""
-    return pips.merged(record, old) if record["kind"] == "pip" else record
+    if record["kind"] != "pip":
+        return record
+    over = record["over"] if old is None or old["state"] == THERE else old.get("over", [])
+    return {**pips.merged(record, old), "over": over}
 
 
 def settled(record: Record) -> Record:

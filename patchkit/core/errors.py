@@ -6,23 +6,37 @@ messages and exit codes. Whatever is not one of these is a bug of patchkit's and
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from patchkit.core.report import Report
+
 
 class PatchkitError(Exception):
     """A failure that a person can act on.
 
     `problems` holds one message a problem found (at least one; `str(error)` joins them), each
     naming the file, the step, what was expected and what was found. `hint` is the next command
-    to type, or empty.
+    to type, or empty. `also`, the last of the problems, merely inform: no hint is about them. `output`
+    is what a failed command printed; `report` says how far the run came, where that is known.
     """
+
+    report: Report | None = None
 
     exit_code = 1
     code = "bug"
     meaning = "unexpected failure: a bug of patchkit's; the message says how to report it"
 
-    def __init__(self, *problems: str, hint: str = "") -> None:
+    def __init__(self, *problems: str, hint: str = "", output: str = "") -> None:
         super().__init__("\n".join(problems))
         self.problems: tuple[str, ...] = problems
+        self.also: tuple[str, ...] = ()
         self.hint = hint
+        self.output = output
+
+    def add(self, *also: str) -> None:
+        """Say more, without a hint about it."""
+        self.problems, self.also = (*self.problems, *also), (*self.also, *also)
+        self.args = ("\n".join(self.problems),)
 
 
 class ConfigError(PatchkitError):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import fcntl
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
 
 from patchkit.core.errors import BusyError, DriftError
 from patchkit.core.ledger import LEDGER, parse
@@ -15,6 +14,7 @@ from patchkit.core.paths import LEDGER_DIR
 from patchkit.core.site import machine_says
 from patchkit.core.tree import REGULAR, UnreadableError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

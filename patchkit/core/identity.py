@@ -7,10 +7,10 @@ wheels carry it too, a build without git writes None. Nothing is imported to fin
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from patchkit.core.tree import Tree, UnreadableError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from patchkit.core.lockfile import LockedImage
 

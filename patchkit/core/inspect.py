@@ -25,6 +25,7 @@ from patchkit.core.render_diff import render_diff
 from patchkit.core.selection import FILE_KINDS, require_resolved, select
 from patchkit.core.tree import UnreadableError
 from patchkit.core.verdicts import GOOD, Outcome
+from patchkit.core.verifying import unseen_notes
 
 if TYPE_CHECKING:
     from patchkit.core.ledger import Ledger
@@ -58,12 +59,15 @@ def _status(request: Request, target: Target) -> Report:
         return replace(report, outcome=Outcome.REPORTED, notes=_unapplied_notes(lock, target, stand_in))
     drifted = drift(target, ledger)
     if drifted:
-        report = replace(drift_report(report, ledger, drifted), error=None)
+        report = replace(drift_report(report, ledger, drifted, target.caller), error=None)
     notes = (*report.notes, *standing_notes(ledger, report))
     if not ledger.complete:
-        notes = (*notes, "an earlier run ended before its last step; patchkit apply goes on with it")
+        again = target.caller.spell("apply", image=lock.image.name)
+        notes = (*notes, f"an earlier run ended before its last step; {again} goes on with it")
     if ledger.lock != lock.digest:
-        notes = (*notes, f"applied is stack version {ledger.version}; patchkit apply brings version {lock.version}")
+        newer = target.caller.spell("apply", image=lock.image.name)
+        notes = (*notes, f"applied is stack version {ledger.version}; {newer} brings version {lock.version}")
+    notes = (*notes, *unseen_notes(target, ledger))
     return replace(report, outcome=Outcome.REPORTED, stand_in=ledger.stand_in, notes=notes)
 
 
@@ -102,7 +106,8 @@ def _diff(request: Request, target: Target) -> tuple[Report, bytes]:
     report = with_plan(report, plan, ledger)
     if not plan.fits:
         bad = [f"step {p.step.id}: {p.verdict.value}" for p in plan.steps if p.verdict not in GOOD]
-        error = ConflictError(*bad, hint=f"see why: patchkit apply --dry-run --image {lock.image.name}")
+        why = target.caller.spell("apply", "--dry-run", image=lock.image.name)
+        error = ConflictError(*bad, hint=f"see why: {why}")
         return replace(report, error=error), b""
     text = render_diff({path: (pristine.read(path), state) for path, state in plan.final.items()})
     return replace(report, outcome=Outcome.REPORTED), text
@@ -116,7 +121,7 @@ def _applied_files(
         try:
             state = None if is_taken(ledger, path) else target.site.read(path)
         except UnreadableError as error:
-            hint = "move it away by hand, then: patchkit revert --force"
+            hint = f"move it away by hand, then: {target.caller.spell('revert', '--force')}"
             raise DriftError(f"{target.site.path}/{path}: {error}", hint=hint) from None
         found[path] = (pristine.read(path), state)
     return found

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from patchkit.core.canonical import sealed, unsealed, want, want_texts
 from patchkit.core.errors import DriftError
-from patchkit.core.ledger import Kept, kept_in, kept_out, safe
+from patchkit.core.ledger import Kept, kept_in, safe
+from patchkit.core.ledger_text import kept_out
 
 if TYPE_CHECKING:
     from patchkit.core.layout import Layout, Operation

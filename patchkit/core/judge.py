@@ -24,6 +24,8 @@ from patchkit.core.verdicts import Change, Verdict
 if TYPE_CHECKING:
     from patchkit.core.fit import Fit
 
+#: The detail of `upstream` where the lock's hashes say so: the bytes are those that our own step makes.
+AS_MADE = "the files are what this step would make of them"
 _UNCLEAR = (
     "both the old and the new text fit, so that nothing tells whether the change is in the tree already;"
     " lock it against the image's own files (patchkit lock --from), or give the patch more context"
@@ -53,7 +55,7 @@ def judge(step: LockedStep, tree: Tree, read_input: ReadInput) -> Judgement:
     """
     pinned = _pinned(step, tree)
     if pinned is Verdict.UPSTREAM:
-        detail = ("the files are what this step would make of them",)
+        detail = (AS_MADE,)
         return Judgement(verdict=Verdict.UPSTREAM, changes=step.changes, detail=detail)
     if step.kind == "replace":
         judgement = judge_replace(step.action, tree, same_tree=pinned is Verdict.APPLIES)

@@ -18,9 +18,16 @@ def path_of(site: str, name: str, version: str) -> str:
     return f"{site}/{PACKAGES}/{kept_package(name, version)}"
 
 
-def keep(site: str, name: str, version: str, info: str) -> bool:
+def place(path: str) -> str:
+    """`path`, with links on the way to it resolved."""
+    folder, name = os.path.split(path)
+    return os.path.join(os.path.realpath(folder), name)
+
+
+def keep(site: str, name: str, version: str, info: str, pristine: dict[str, bytes | None]) -> bool:
     """Pack the package whose dist-info folder is `info`; whether it could be: one without a RECORD cannot.
 
+    `pristine` are the bytes of patched files before the patch, by their `place` (None: not there).
     Scripts are made anew from its entry points when it comes back; other files outside its folder are not kept.
     """
     kept = path_of(site, name, version)
@@ -39,10 +46,16 @@ def keep(site: str, name: str, version: str, info: str) -> bool:
         for path, *_ in rows:
             inside = path.startswith(f"{dist}/")
             outside = path.startswith(("../", "/")) or path.endswith(".pyc")
-            if outside or (inside and path[len(dist) + 1 :] in _NOT_PACKED) or not os.path.isfile(f"{folder}/{path}"):
+            if outside or (inside and path[len(dist) + 1 :] in _NOT_PACKED):
                 continue
-            name_there = target + path[len(dist) :] if inside else path
-            archive.write(f"{folder}/{path}", name_there)
+            name_there, real = target + path[len(dist) :] if inside else path, place(f"{folder}/{path}")
+            known = pristine.get(real)
+            if known is not None:
+                archive.writestr(name_there, known)
+            elif real not in pristine and os.path.isfile(real):
+                archive.write(real, name_there)
+            else:
+                continue
             lines.append(f'"{name_there}",,\n')
         if f"{target}/WHEEL" not in archive.namelist():
             archive.writestr(f"{target}/WHEEL", _WHEEL)

@@ -15,15 +15,16 @@ The site directory itself is the lock (flock): taking it changes no byte and no 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from patchkit.core.canonical import sealed, unsealed, want, want_kind, want_mode, want_sha256, want_texts
+from patchkit.core.canonical import unsealed, want, want_kind, want_mode, want_sha256, want_texts
 from patchkit.core.errors import DriftError
 from patchkit.core.lockfile import change_in
 from patchkit.core.paths import LEDGER_DIR, UnsafePathError, check_relative
 from patchkit.core.values import Value
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from patchkit.core.lockfile import FileChange
     from patchkit.core.tree import FileState
 
@@ -121,46 +122,9 @@ def kept_package(name: str, version: str) -> str:
 
 def render(ledger: Ledger) -> str:
     """The ledger as the text of `ledger.json`."""
-    return sealed(
-        {
-            "format": FORMAT,
-            "image": ledger.image,
-            "stack": {"version": ledger.version, "lock": ledger.lock},
-            "stand_in": ledger.stand_in,
-            "pinned": ledger.pinned,
-            "complete": ledger.complete,
-            "steps": [
-                {
-                    "id": step.id,
-                    "spec": step.spec,
-                    "upstream": step.upstream,
-                    "changes": [{"path": c.path, "change": c.change.value, "source": c.source} for c in step.changes],
-                    **({} if step.effect is None else {"effect": step.effect}),
-                }
-                for step in ledger.steps
-            ],
-            "files": {
-                path: {"before": kept_out(file.before), "after": kept_out(file.after), "steps": list(file.steps)}
-                for path, file in sorted(ledger.files.items())
-            },
-            "dirs_created": list(ledger.dirs_created),
-            "dirs_removed": [{"path": d.path, "mode": d.mode, "uid": d.uid, "gid": d.gid} for d in ledger.dirs_removed],
-        }
-    )
+    from patchkit.core.ledger_text import render as text  # only a change of a target writes one
 
-
-def kept_out(kept: Kept | None) -> dict[str, Any] | None:
-    """A `Kept` as JSON data."""
-    if kept is None:
-        return None
-    return {
-        "sha256": kept.sha256,
-        "kind": kept.kind,
-        "mode": f"{kept.mode:04o}",
-        "uid": kept.uid,
-        "gid": kept.gid,
-        "xattrs": dict(kept.xattrs),
-    }
+    return text(ledger)
 
 
 def kept_in(data: dict[str, Any] | None) -> Kept | None:

@@ -7,15 +7,16 @@ is also the name under which ledgers, outputs and the serving process know the s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from patchkit.core.canonical import digest_of, sealed, unsealed, want, want_kind, want_mode, want_sha256, want_texts
+from patchkit.core.canonical import digest_of, unsealed, want, want_kind, want_mode, want_sha256, want_texts
 from patchkit.core.errors import ConfigError
 from patchkit.core.paths import UnsafePathError, check_relative
 from patchkit.core.values import Value
 from patchkit.core.verdicts import Change
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from patchkit.core.tree import FileState
 
 FORMAT = 1
@@ -52,11 +53,18 @@ class FileChange(Value):
     source: str | None = None
 
 
+_MANY = ("the hashes ", "the packages ", "the paths ")
+
+
 class Unknown(Value):
     """A fact that is not known yet, and the command that resolves it."""
 
     what: str
     command: str
+
+    def __str__(self) -> str:
+        """The sentence: it is not known."""
+        return f"{self.what} {'are' if self.what.startswith(_MANY) else 'is'} not known"
 
 
 class LockedInput(Value):
@@ -182,75 +190,15 @@ def content_digest(steps: tuple[LockedStep, ...]) -> str:
 
 def render(lock: Lock) -> str:
     """The lock as the text of its file (`lock.digest` is ignored, the text's own is computed)."""
-    image = lock.image
-    return sealed(
-        {
-            "format": FORMAT,
-            "image": {
-                "name": image.name,
-                "reference": image.reference,
-                "digest": image.digest,
-                "platform": image.platform,
-                "site": list(image.site),
-                "identity": {"file": image.identity_file, "commit": image.identity_commit},
-            },
-            "stack": {
-                "version": lock.version,
-                "governed": lock.governed,
-                "ungoverned_reason": lock.ungoverned_reason,
-                "versions": lock.versions,
-            },
-            "exact": lock.exact,
-            "sources": [{"spec": s.spec, "commit": s.commit} for s in lock.sources],
-            "inputs": lock.inputs,
-            "support": _refs_out(lock.support),
-            "steps": [_step_out(step) for step in lock.steps],
-        }
-    )
+    from patchkit.core.lock_text import render as text  # only `lock` writes one
 
-
-def _refs_out(refs: dict[str, FileRef | None]) -> dict[str, Any]:
-    return {
-        path: None if ref is None else {"sha256": ref.sha256, "mode": f"{ref.mode:04o}", "kind": ref.kind}
-        for path, ref in sorted(refs.items())
-    }
-
-
-def _step_out(step: LockedStep) -> dict[str, Any]:
-    return {
-        "id": step.id,
-        "kind": step.kind,
-        "action": step.action,
-        "stage": step.stage,
-        "type": step.type,
-        "upstream": list(step.upstream),
-        "reason": step.reason,
-        "unresolved": [{"what": u.what, "command": u.command} for u in step.unresolved],
-        "input": _input_out(step.input),
-        **({"packages": [_package_out(package) for package in step.packages]} if step.packages else {}),
-        "touches": None if step.touches is None else list(step.touches),
-        "changes": [{"path": c.path, "change": c.change.value, "source": c.source} for c in step.changes],
-        "before": _refs_out(step.before),
-        "after": _refs_out(step.after),
-    }
-
-
-def _input_out(pinned: LockedInput | None) -> dict[str, Any] | None:
-    return None if pinned is None else {"path": pinned.path, "url": pinned.url, "sha256": pinned.sha256}
-
-
-def _package_out(package: LockedPackage) -> dict[str, Any]:
-    return {
-        "requirement": package.requirement,
-        "hashes": list(package.hashes),
-        "wheels": [{"name": wheel.name, "input": _input_out(wheel.input)} for wheel in package.wheels],
-    }
+    return text(lock)
 
 
 def _package_in(data: dict[str, Any]) -> LockedPackage:
     wheels = []
     for wheel in want(list, data["wheels"]):
-        pinned, name = _input_in(wheel["input"]), _safe(wheel["name"])
+        pinned, name = _input_in(wheel["input"]), safe(wheel["name"])
         if pinned is None or "/" in name:
             raise ValueError(f"expected the plain name of a wheel and its bytes, found {name!r}")
         wheels.append(LockedWheel(name=name, input=pinned))
@@ -295,7 +243,7 @@ def _lock_in(document: dict[str, Any]) -> Lock:
             )
             for source in want(list, document["sources"])
         ),
-        inputs={_safe(path): want_sha256(digest) for path, digest in document["inputs"].items()},
+        inputs={safe(path): want_sha256(digest) for path, digest in document["inputs"].items()},
         versions={str(int(version)): want(str, digest) for version, digest in stack["versions"].items()},
         support=_refs_in(document["support"]),
         steps=tuple(_step_in(step) for step in want(list, document["steps"])),
@@ -309,8 +257,8 @@ def _image_in(image: dict[str, Any]) -> LockedImage:
         reference=want(str, image["reference"]),
         digest=_text_or_none(image["digest"]),
         platform=want(str, image["platform"]),
-        site=tuple(_safe(path) for path in want_texts(image["site"])),
-        identity_file=identity["file"] if identity["file"] == "" else _safe(identity["file"]),
+        site=tuple(safe(path) for path in want_texts(image["site"])),
+        identity_file=identity["file"] if identity["file"] == "" else safe(identity["file"]),
         identity_commit=want(str, identity["commit"]),
     )
 
@@ -319,7 +267,8 @@ def _text_or_none(value: object) -> str | None:
     return None if value is None else want(str, value)
 
 
-def _safe(path: object) -> str:
+def safe(path: object) -> str:
+    """`path`, which must be a path that stays in the site. Raises ValueError."""
     try:
         return check_relative(want(str, path))
     except UnsafePathError as error:
@@ -328,7 +277,7 @@ def _safe(path: object) -> str:
 
 def _refs_in(refs: dict[str, Any]) -> dict[str, FileRef | None]:
     return {
-        _safe(path): None
+        safe(path): None
         if ref is None
         else FileRef(sha256=want_sha256(ref["sha256"]), mode=want_mode(ref["mode"]), kind=want_kind(ref["kind"]))
         for path, ref in refs.items()
@@ -351,7 +300,7 @@ def _step_in(step: dict[str, Any]) -> LockedStep:
         ),
         input=_input_in(step["input"]),
         packages=tuple(_package_in(package) for package in want(list, step.get("packages", []))),
-        touches=None if touches is None else tuple(_safe(path.rstrip("/")) and path for path in want_texts(touches)),
+        touches=None if touches is None else tuple(safe(path.rstrip("/")) and path for path in want_texts(touches)),
         changes=tuple(change_in(change) for change in want(list, step["changes"])),
         before=_refs_in(step["before"]),
         after=_refs_in(step["after"]),
@@ -369,59 +318,31 @@ def _action_in(step: dict[str, Any]) -> dict[str, Any]:
         if want(int, action["strip"]) < 0:
             raise ValueError(f"expected a number of leading path parts, found {action['strip']}")
     elif step["kind"] == "replace":
-        _safe(action["path"])
+        safe(action["path"])
         want(int, action["count"])
         want(str, action["with"]).encode("utf-8")
         if not want(str, action["find"]).encode("utf-8"):
             raise ValueError("expected a text to find, found none")
     elif step["kind"] == "file":
-        _safe(action["path"])
+        safe(action["path"])
         want_mode(action["mode"])
         if step["input"] is None or want_sha256(action["sha256"]) != step["input"]["sha256"]:
             raise ValueError("expected an input with the sha256 that the step states")
-    elif step["kind"] == "run":
-        _check_command(action)
-    elif step["kind"] == "pip":
-        _check_packages(action)
+    elif step["kind"] in ("run", "pip"):
+        from patchkit.core.lock_checks import check_command, check_packages  # few stacks have one
+
+        (check_command if step["kind"] == "run" else check_packages)(action)
     return action
-
-
-def _check_packages(action: dict[str, Any]) -> None:
-    want(str, action["index"])
-    want(str, action["hashes"])
-    want_texts(action.get("may_move", []))
-    if any("==" not in text or text.startswith("-") for text in want_texts(action["requirements"])):
-        raise ValueError("expected requirements pinned with ==")
-
-
-def _check_command(action: dict[str, Any]) -> None:
-    commands = [action["argv"], action["revert"]]
-    for question in (action["unless"], action["check"]):
-        if question is not None:
-            commands.append(want(dict, question)["argv"])
-            if question["argv"] is None:
-                _safe(question["path"])
-            if question["sha256"] is not None:
-                want_sha256(question["sha256"])
-    for command in commands:
-        if command is not None and not want_texts(command):
-            raise ValueError("expected a command, found an empty list")
-    want(list, action["argv"])
-    if action["creates"] is not None:
-        _safe(action["creates"])
-    want_texts(action["needs"])
-    if want(int, action["timeout"]) < 1 or any(len(want_texts(pair)) != 2 for pair in want(list, action["env"])):
-        raise ValueError("expected a timeout in seconds, and pairs of names and values in `env`")
 
 
 def _input_in(data: dict[str, Any] | None) -> LockedInput | None:
     if data is None:
         return None
-    path = None if data["path"] is None else _safe(data["path"])
+    path = None if data["path"] is None else safe(data["path"])
     return LockedInput(path=path, url=_text_or_none(data["url"]), sha256=want_sha256(data["sha256"]))
 
 
 def change_in(data: dict[str, Any]) -> FileChange:
     """The `FileChange` of JSON data. Raises KeyError, TypeError or ValueError."""
-    source = None if data["source"] is None else _safe(data["source"])
-    return FileChange(path=_safe(data["path"]), change=Change(data["change"]), source=source)
+    source = None if data["source"] is None else safe(data["source"])
+    return FileChange(path=safe(data["path"]), change=Change(data["change"]), source=source)

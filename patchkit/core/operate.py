@@ -6,37 +6,39 @@ What finds that everything is done already stands here, and is light; what does 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
 from patchkit.core.errors import DriftError, IdentityError, RefusedByMachineError
 from patchkit.core.holding import is_interrupted, locked, read_ledger, repair
-from patchkit.core.lockfile import Lock, LockedStep
 from patchkit.core.paths import parents
 from patchkit.core.report import Report, StepReport
+from patchkit.core.roots import Caller
 from patchkit.core.selection import FILE_KINDS, require_resolved, select
 from patchkit.core.site import machine_says
 from patchkit.core.tree import UnreadableError
 from patchkit.core.values import Value, replace
 from patchkit.core.verdicts import Outcome, Verdict
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from patchkit.core.ledger import Ledger
+    from collections.abc import Callable
+
+    from patchkit.core.ledger import Ledger, LedgerStep
+    from patchkit.core.lockfile import Lock, LockedStep
     from patchkit.core.site import Site
 
-ReadInput = Callable[[LockedStep], bytes]
+    ReadInput = Callable[[LockedStep], bytes]
 
 
 class Target(Value):
     """A tree to work on. `managed`: patchkit made it itself from the lock's sources, so that its
     identity is known; `stand_in_meant`: the person said that another release is meant; `is_machine`:
-    its root is `/`, so that steps can be run on it."""
+    its root is `/`, so that steps can be run on it; `caller`: how the person reaches it, for hints."""
 
     site: Site
     label: str
     managed: bool = False
     stand_in_meant: bool = False
     is_machine: bool = False
+    caller: Caller = Caller()
 
 
 class Request(Value):
@@ -74,7 +76,7 @@ def apply(request: Request, target: Target) -> Report:
             if drifted:
                 from patchkit.core.drifted import drift_report
 
-                return drift_report(report, ledger, drifted)
+                return drift_report(report, ledger, drifted, target.caller)
             if _is_current(ledger, request, steps, target):
                 return unchanged(report, ledger)
         if request.stage is not None and not _of_stage(steps, request.stage) and not request.only:
@@ -104,10 +106,8 @@ def _of_stage(steps: tuple[LockedStep, ...], stage: str) -> bool:
 
 def _nothing_to_do(report: Report, ledger: Ledger | None, stage: str) -> Report:
     """The report of a run whose stage has no step."""
-    held = {step.id for step in ledger.steps} if ledger is not None else set()
-    steps = tuple(
-        replace(step, verdict=Verdict.APPLIED if step.id in held else Verdict.DEFERRED) for step in report.steps
-    )
+    held = {step.id: verdict_in_ledger(step) for step in ledger.steps} if ledger is not None else {}
+    steps = tuple(replace(step, verdict=held.get(step.id, Verdict.DEFERRED)) for step in report.steps)
     return replace(
         report, outcome=Outcome.UNCHANGED, steps=steps, notes=(*report.notes, f"no step is of stage {stage}")
     )
@@ -149,7 +149,7 @@ def require_whole(target: Target) -> None:
     if is_interrupted(target.site):
         raise DriftError(
             f"{target.label}: an earlier run was interrupted here and has not been repaired",
-            hint="patchkit apply (or revert) finishes or undoes it first",
+            hint=f"{target.caller.spell('apply')} (or revert) finishes or undoes it first",
         )
 
 
@@ -159,7 +159,7 @@ def check_identity(lock: Lock, target: Target, ledger: Ledger | None) -> bool:
     if ledger is not None and ledger.image != lock.image.name:
         raise IdentityError(
             f"{target.label}: it carries the stack of image {ledger.image}, not of {lock.image.name}",
-            hint=f"take that off first: patchkit revert --image {ledger.image}",
+            hint=f"take that off first: {target.caller.spell('revert', image=ledger.image)}",
         )
     if target.managed:
         return not lock.exact
@@ -245,19 +245,17 @@ def _is_current(ledger: Ledger, request: Request, steps: tuple[LockedStep, ...],
 
 def unchanged(report: Report, ledger: Ledger) -> Report:
     """`report` for a target that is as its ledger says: each step's verdict is the ledger's."""
-    upstream = {step.id for step in ledger.steps if step.upstream}
-    applied = {step.id for step in ledger.steps}
-    steps = tuple(
-        replace(step, verdict=_verdict_in_ledger(step.id, applied, upstream), detail=()) for step in report.steps
-    )
+    held = {step.id: verdict_in_ledger(step) for step in ledger.steps}
+    steps = tuple(replace(step, verdict=held.get(step.id), detail=()) for step in report.steps)
     notes = (*report.notes, *standing_notes(ledger, report))
     return replace(report, outcome=Outcome.UNCHANGED, stand_in=ledger.stand_in, steps=steps, notes=notes)
 
 
-def _verdict_in_ledger(step_id: str, applied: set[str], upstream: set[str]) -> Verdict | None:
-    if step_id in upstream:
-        return Verdict.UPSTREAM
-    return Verdict.APPLIED if step_id in applied else None
+def verdict_in_ledger(step: LedgerStep) -> Verdict:
+    """What the ledger says of a step: one that was begun and not finished is not applied."""
+    if step.effect is not None and step.effect["state"] == "begun":
+        return Verdict.PARTIAL
+    return Verdict.UPSTREAM if step.upstream else Verdict.APPLIED
 
 
 def standing_notes(ledger: Ledger, report: Report) -> tuple[str, ...]:

@@ -2,34 +2,43 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from patchkit.core.errors import ConfigError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from patchkit.core.lockfile import Lock
     from patchkit.core.operate import ReadInput, Request
-    from patchkit.core.roots import Choice
+    from patchkit.core.roots import Caller, Choice
 
 
-def target(parser: ArgumentParser) -> None:
-    """Which tree: --root, --site, --stand-in."""
-    parser.add_argument(
-        "--root", metavar="DIR", help="the root of the file tree (default: / if it is the image, else the managed root)"
-    )
+def target(parser: ArgumentParser, root: str = "/ if it is the image, else the managed root") -> None:
+    """Which tree: --root (its default: `root`), --site, --stand-in."""
+    parser.add_argument("--root", metavar="DIR", help=f"the root of the file tree (default: {root})")
     parser.add_argument("--site", metavar="PATH", help="the folder below the root where patch paths start")
     parser.add_argument(
         "--stand-in", action="store_true", help="the root is another release than the image, and that is meant"
     )
 
 
-def choice(args: Namespace) -> Choice:
-    """The target options as the person gave them."""
-    from patchkit.core.roots import Choice
+def choice(args: Namespace, caller: Caller | None = None) -> Choice:
+    """The target options as the person gave them, to patchkit, if no other `caller` says how it was called."""
+    from patchkit.core.roots import Caller, Choice
 
-    return Choice(root=args.root, site=args.site, stand_in=args.stand_in)
+    if caller is None:
+        caller = Caller(target=given(args))
+    return Choice(root=args.root, site=args.site, stand_in=args.stand_in, caller=caller)
+
+
+def given(args: Namespace) -> tuple[str, ...]:
+    """The options that name the target, as words to type again."""
+    words: list[str] = []
+    for option, name in (("--root", "root"), ("--container", "container"), ("--site", "site"), ("-C", "folder")):
+        value = getattr(args, name, None)
+        if isinstance(value, str):
+            words += [option, value]
+    return (*words, "--stand-in") if args.stand_in else tuple(words)
 
 
 def only(parser: ArgumentParser) -> None:

@@ -19,7 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 from patchkit.core import keeping, runs
 from patchkit.core.errors import ConfigError, RefusedByMachineError, UnreachableError
+from patchkit.core.holding import read_ledger
 from patchkit.core.packages import in_folder, installed, installer_of, interpreter, normal, path_of, pin, same_version
+from patchkit.core.transaction import read_pristine
+from patchkit.core.tree import REGULAR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -272,10 +275,14 @@ def _pip(step: LockedStep, python: str, site: Site, words: list[str]) -> runs.En
         told = _run_pip(python, site, [word if word != "--quiet" else "-vv" for word in words]).output
         what += "".join(f"\n    {line.strip()}" for line in told.splitlines() if _NETWORK.search(line))
     if _NETWORK.search(told):
-        raise UnreachableError(what, hint="check network, proxy and the index that pip is set to: pip config list")
+        hint = "check network, proxy and the index that pip is set to: pip config list"
+        raise UnreachableError(what, hint=hint, output=ended.output)
     if _NO_WHEEL.search(ended.output):
-        raise RefusedByMachineError(what, hint=_NOT_CARRIED_HINT if "--no-index" in words else _NO_WHEEL_HINT)
-    raise RefusedByMachineError(what, hint="see pip's words above; nothing that the step does not name was changed")
+        hint = _NOT_CARRIED_HINT if "--no-index" in words else _NO_WHEEL_HINT
+    else:
+        hint = "see pip's words above; " if ended.last_lines else ""
+        hint += "nothing that the step does not name was changed"
+    raise RefusedByMachineError(what, hint=hint, output=ended.output)
 
 
 def _run_pip(python: str, site: Site, words: list[str]) -> runs.Ended:
@@ -317,6 +324,7 @@ def perform(
         raise RefusedByMachineError(
             f"step {step.id} (pip): pip ended with 0, but {', '.join(wrong)} is not on the path of {python}",
             hint="see where pip installs to: pip config list",
+            output=output,
         )
     moved = [_move(name, before.get(name), after[name]) for name in after if before.get(name) != after[name]]
     record = {**record, "state": "done", "packages": _done(step, record, plan, after)}
@@ -339,12 +347,19 @@ def _done(step: LockedStep, record: dict[str, Any], plan: Plan, after: dict[str,
 
 
 def _keep(site: Site, names: set[str]) -> None:
-    """Keep the installed packages of these names: pip is about to replace them."""
+    """Keep the installed packages of these names, without what patches made of their files: pip is about to
+    replace them."""
+    ledger = read_ledger(site)
+    pristine: dict[str, bytes | None] = {
+        keeping.place(f"{site.path}/{path}"): None if file.before is None else read_pristine(site, file.before)
+        for path, file in (ledger.files if ledger is not None else {}).items()
+        if file.before is None or file.before.kind == REGULAR
+    }
     for folder in path_of(interpreter(site), site):
         found = in_folder(folder)
         for name in names & found.keys():
             version, info = found[name]
-            keeping.keep(site.path, name, version, info)
+            keeping.keep(site.path, name, version, info, pristine)
         names = names - found.keys()
 
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     from patchkit.core.lockfile import FileChange, FileRef, LockedStep
 
+#: The detail of `upstream` for leading steps whose bytes the tree holds without a ledger.
+HELD_ALREADY = "by the lock's hashes, the tree holds the stack up to this step already"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedStep:
@@ -63,7 +66,7 @@ def make_plan(
     for later, but for those `held` by the target already. `effects` are the steps that do more than change files,
     judged where they can be. Raises ConfigError where an input is broken."""
     overlay = Overlay(tree)
-    detail = ("by the lock's hashes, the tree holds the stack up to this step already",)
+    detail = (HELD_ALREADY,)
     planned = [
         PlannedStep(step=step, verdict=Verdict.UPSTREAM, changes=step.changes, detail=detail) for step in steps[:there]
     ]
@@ -91,7 +94,7 @@ def _plan_step(
     step: LockedStep, overlay: Overlay, read_input: ReadInput, stage: str | None, before: list[PlannedStep]
 ) -> PlannedStep:
     if step.unresolved:
-        detail = tuple(f"{fact.what} is not known; {fact.command}" for fact in step.unresolved)
+        detail = tuple(f"{fact}; {fact.command}" for fact in step.unresolved)
         return PlannedStep(step=step, verdict=Verdict.UNRESOLVED, detail=detail)
     if step.kind not in FILE_KINDS:
         when = f"a {step.kind} step of stage {step.stage}, for a machine that can run it"

@@ -9,12 +9,13 @@ import json
 import os
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
-from typing import TYPE_CHECKING, Any, NoReturn
 
 from patchkit.core.errors import INTERRUPTED_EXIT_CODE, ConfigError, PatchkitError, RefusedByMachineError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from typing import Any, NoReturn
 
     from patchkit.core.report import Report
 
@@ -52,8 +53,9 @@ def guarded(run: Callable[[], int], command: str, *, as_json: bool) -> int:
         sys.stdout.flush()
     except PatchkitError as error:
         return _fail(command, error, as_json=as_json)
-    except KeyboardInterrupt:
-        print("interrupted; run the same command again: it finishes or undoes what was begun", file=sys.stderr)
+    except KeyboardInterrupt as stop:
+        said = str(stop) or "interrupted; run the same command again: it finishes or undoes what was begun"
+        print(said, file=sys.stderr)
         return INTERRUPTED_EXIT_CODE
     except BrokenPipeError:
         _close_stdout()

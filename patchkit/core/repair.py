@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _HINT = (
     "put the file back as it was before or after that run (pristine bytes: .patchkit/pristine/SHA256), then run"
-    " the same command again; or keep a copy and give it up: patchkit revert --force"
+    " the same command again; or keep a copy and give it up: the command `revert --force` on this very target"
 )
 
 

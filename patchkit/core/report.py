@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from patchkit.core.values import Value
+from patchkit.core.values import Value, replace
 from patchkit.core.verdicts import Outcome, Verdict
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from patchkit.core.errors import PatchkitError
     from patchkit.core.lockfile import FileChange
 
@@ -99,11 +100,17 @@ def errors_json(error: PatchkitError | None) -> list[dict[str, str]]:
     """An error as the contract's list, one entry a problem."""
     if error is None:
         return []
-    return [{"code": error.code, "message": problem, "hint": error.hint} for problem in error.problems]
+    about = len(error.problems) - len(error.also)
+    return [
+        {"code": error.code, "message": problem, "hint": error.hint if at < about else ""}
+        for at, problem in enumerate(error.problems)
+    ]
 
 
 def failure_json(command: str, error: PatchkitError) -> dict[str, Any]:
-    """The JSON object of a run that failed before it had a report."""
+    """The JSON object of a run that failed, as far as it came."""
+    if error.report is not None:
+        return to_json(replace(error.report, error=error))
     return {
         "command": command,
         "image": None,
@@ -164,7 +171,7 @@ def head_line(report: Report) -> str:
             Outcome.REFUSED: "refused, nothing was changed",
             Outcome.CLEAN: "clean",
             Outcome.DRIFTED: "not as it should be",
-            Outcome.REPORTED: "as it is on disk",
+            Outcome.REPORTED: "written" if report.command == "bundle" else "as it is on disk",
         }
     )
     parts = [f"{report.command} {report.image}: {words[report.outcome]}"]
@@ -175,7 +182,8 @@ def head_line(report: Report) -> str:
     if report.stand_in:
         parts.append("STAND-IN")
     text = ", ".join(parts)
-    return f"{text}\n  tree: {report.target}" if report.target else text
+    what = "file" if report.command == "bundle" else "tree"
+    return f"{text}\n  {what}: {report.target}" if report.target else text
 
 
 def files_text(step: StepReport) -> str:

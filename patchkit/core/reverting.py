@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from patchkit.core.drifted import drift_report
 from patchkit.core.errors import DriftError, IdentityError
 from patchkit.core.holding import locked, read_ledger
-from patchkit.core.operate import Target, base_report, drift, taken_off
+from patchkit.core.operate import Target, base_report, drift, taken_off, verdict_in_ledger
 from patchkit.core.report import Report, StepReport
 from patchkit.core.site import machine_says
 from patchkit.core.transaction import Transaction
 from patchkit.core.values import replace
-from patchkit.core.verdicts import Outcome, Verdict
+from patchkit.core.verdicts import Outcome
 
 if TYPE_CHECKING:
     from patchkit.core.ledger import Ledger
@@ -36,14 +36,14 @@ def revert(image: str, target: Target, *, force: bool = False, lock: Lock | None
         if ledger.image != image:
             raise IdentityError(
                 f"{target.label}: it carries the stack of image {ledger.image}, not of {image}",
-                hint=f"patchkit revert --image {ledger.image}",
+                hint=target.caller.spell("revert", image=ledger.image),
             )
         report = _ledger_report("revert", target, ledger, repaired)
         drifted = drift(target, ledger)
         if drifted and not force:
-            return _refused_revert(report, ledger, drifted)
+            return _refused_revert(report, target, ledger, drifted)
         if ledger.effects:
-            from patchkit.core.segments import take_all_off
+            from patchkit.core.undoing import take_all_off
 
             return take_all_off(target, transaction, ledger, report, force=force)
         from patchkit.core.change import take_off
@@ -52,15 +52,17 @@ def revert(image: str, target: Target, *, force: bool = False, lock: Lock | None
         return taken_off(report)
 
 
-def _refused_revert(report: Report, ledger: Ledger, drifted: dict[str, str]) -> Report:
-    refused = drift_report(report, ledger, drifted)
+def _refused_revert(report: Report, target: Target, ledger: Ledger, drifted: dict[str, str]) -> Report:
+    refused = drift_report(report, ledger, drifted, target.caller)
     assert refused.error is not None
-    hint = f"keep a copy of what you need, then: patchkit revert --force --image {report.image}"
+    hint = f"keep a copy of what you need, then: {target.caller.spell('revert', '--force', image=report.image)}"
     return replace(refused, error=DriftError(*refused.error.problems, hint=hint))
 
 
 def _ledger_report(command: str, target: Target, ledger: Ledger, repaired: str | None) -> Report:
-    steps = tuple(StepReport(id=step.id, verdict=Verdict.APPLIED, changes=step.changes) for step in ledger.steps)
+    steps = tuple(
+        StepReport(id=step.id, verdict=verdict_in_ledger(step), changes=step.changes) for step in ledger.steps
+    )
     return Report(
         command=command,
         image=ledger.image,

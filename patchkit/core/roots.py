@@ -4,18 +4,44 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from patchkit.core.errors import ConfigError, RefusedByMachineError
 from patchkit.core.paths import UnsafePathError, check_relative
 from patchkit.core.site import Site, resolve_site
 from patchkit.core.values import Value
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from patchkit.core.lockfile import Lock
     from patchkit.core.operate import Target
+
+
+class Caller(Value):
+    """How the person reaches the target: every hint that names a command is spelled here, so that it leads to the
+    very tree that the message is about. `program`: the words that start patchkit, or a bundle, which has no
+    --image; `target`: the options that name the tree, as they were given; `image`: the one that was meant."""
+
+    program: tuple[str, ...] = ("patchkit",)
+    target: tuple[str, ...] = ()
+    image: str = ""
+
+    def of(self, image: str) -> Caller:
+        """The same for `image`."""
+        return Caller(program=self.program, target=self.target, image=image)
+
+    def spell(self, command: str, *more: str, image: str = "") -> str:
+        """The command line that does `command` on the same target, for a shell; `image`, if it is another one."""
+        import shlex  # only for a hint
+
+        named = image or self.image
+        program = self.program
+        if program[:1] == ("patchkit",):
+            more = (*more, "--image", named) if named else more
+        elif image and self.image and image != self.image:
+            program = (*program[:-1], f"BUNDLE-OF-{image}.pyz")
+        return shlex.join((*program, command, *more, *self.target))
 
 
 class Choice(Value):
@@ -24,6 +50,7 @@ class Choice(Value):
     root: str | None = None
     site: str | None = None
     stand_in: bool = False
+    caller: Caller = Caller()
 
 
 def site_patterns(lock: Lock, choice: Choice) -> tuple[str, ...]:
@@ -61,6 +88,7 @@ def open_root(lock: Lock, choice: Choice, root: str, *, managed: bool, prefix: s
             managed=managed,
             stand_in_meant=choice.stand_in,
             is_machine=os.path.realpath(root) == "/",
+            caller=choice.caller.of(lock.image.name),
         )
 
 

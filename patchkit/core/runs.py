@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from patchkit.core.site import Site
 
-_OUTPUT_LIMIT = 1 << 16
+_OUTPUT_LIMIT = 1 << 20
 _LINES_SHOWN = 20
 _GPU = "/dev/kfd"
 _ROUTE_UP, _ROUTE_REJECTS = 0x1, 0x200
@@ -213,7 +213,9 @@ def perform(step_id: str, action: dict[str, Any], site: Site) -> Ended:
     if ended.status != 0:
         raise RefusedByMachineError(
             f"step {step_id} (run): `{shown(action['argv'])}` failed: {ended.why}{ended.last_lines}",
-            hint="see its output above; correct the step or the machine, then run the same command again",
+            hint=f"{'see its output above; ' if ended.last_lines else ''}correct the step or the machine,"
+            " then run the same command again",
+            output=ended.output,
         )
     broken = [proof for proof in proofs(action) if not holds(proof, action, site)]
     if broken:
@@ -223,6 +225,7 @@ def perform(step_id: str, action: dict[str, Any], site: Site) -> Ended:
                 for proof in broken
             ),
             hint="correct the step's command, or what it promises (`creates`, `check`)",
+            output=ended.output,
         )
     return ended
 

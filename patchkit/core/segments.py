@@ -12,23 +12,25 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from patchkit.core import effects, files
+from patchkit.core import effects, failed, files, undoing
 from patchkit.core.change import Held, Prepared, log_text, prepare, take_off
 from patchkit.core.errors import DriftError, PatchkitError, RefusedByMachineError
-from patchkit.core.layout import Operation
-from patchkit.core.ledger import Ledger, LedgerFile, LedgerStep
-from patchkit.core.operate import Request, Target, drift, is_active, is_taken, taken_off
+from patchkit.core.ledger import Ledger, LedgerStep
+from patchkit.core.operate import Request, Target, drift, is_active, is_taken, verdict_in_ledger
 from patchkit.core.plan import PlannedStep
 from patchkit.core.selection import FILE_KINDS
-from patchkit.core.transaction import Transaction, read_pristine
 from patchkit.core.tree import UnreadableError
 from patchkit.core.verdicts import GOOD, Outcome, Verdict
 
 if TYPE_CHECKING:
+    from patchkit.core.layout import Operation
     from patchkit.core.lockfile import LockedStep
     from patchkit.core.report import Report, StepReport
+    from patchkit.core.site import Site
+    from patchkit.core.transaction import Transaction
 
 _LOG_LIMIT = 1 << 14
+_BEGUN = "an earlier run has begun it and not finished it"
 
 
 def all_done(steps: tuple[LockedStep, ...], target: Target, ledger: Ledger, stage: str | None) -> bool:
@@ -75,12 +77,25 @@ class _Run:
         self.dropped = [step_id for step_id in self.records if step_id not in {step.id for step in steps}]
         self.begun: dict[str, effects.Record] = {}  # what this run did, to be undone where it fails
         self.lines: dict[str, str] = {}
+        self.printed: list[str] = []  # what its commands printed, each after a line that says which
+        self.undone: dict[str, str | None] = {}  # after a roll-back: each step, and why it is still there
+        self.made: Report | None = None  # what was judged last
         self.notes: list[str] = []
-        self.before = _bytes_of(target, ledger)
+        self.start = _start(self.site, steps, ledger)
+        self.pristine = {} if ledger is None else undoing.pristine(self.site, ledger, ledger.files)
 
     def go(self) -> Report:
+        """Carry it out. Every PatchkitError that it raises says how far it came, and where the output is kept."""
+        try:
+            return self._go()
+        except PatchkitError as error:
+            failed.tell(error, self.printed)
+            error.report = failed.report(self.made or self.report, self.first, self.undone)
+            raise
+
+    def _go(self) -> Report:
         pending = self._pending(-1)
-        effects.require_needs([self.steps[i] for i in self.active if not self._is_done(i)])
+        effects.require_needs([self.steps[i] for i in self.active if not self._is_done(i)], self.request.stage)
         if self.request.dry_run:
             return self._planned()
         made = None if self.dropped else self._prepare(pending)
@@ -95,7 +110,7 @@ class _Run:
         except (PatchkitError, OSError, UnreadableError) as error:
             if self.now is self.first:
                 raise
-            raise self._rolled_back(error) from error
+            raise self._rolled_back(error) from error.__cause__
 
     def _look(self, step: LockedStep) -> str:
         return effects.look(step, _record(self.records, step.id), self.site, self.request.read_input)
@@ -121,7 +136,7 @@ class _Run:
             step = self.steps[pending]
             made = self._prepare(pending)
             if made.ledger is not None:
-                self._begin(step)
+                self._begin(step, sorted(made.ledger.files))
                 made = self._prepare(pending)
             self._commit(made)
             if self._is_done(pending):  # the files before it have brought that about
@@ -130,9 +145,9 @@ class _Run:
                 self._perform(step)
             after = pending
 
-    def _begin(self, step: LockedStep) -> None:
+    def _begin(self, step: LockedStep, over: list[str]) -> None:
         old = self.records.get(step.id)
-        record = effects.begin(step, self.site)
+        record = effects.begin(step, self.site, over)
         self.begun[step.id] = record
         record = effects.merged(record, old.effect if old is not None else None)
         self.records[step.id] = LedgerStep(id=step.id, spec=step.spec, upstream=False, changes=(), effect=record)
@@ -149,6 +164,7 @@ class _Run:
         done = effects.perform(step, held.effect, self.site, self.request.read_input)
         self.records[step.id] = replace(held, effect=done.record)
         self.lines[step.id] = done.line
+        self.printed += [f"{step.id}: {done.line}\n{done.output}"] if done.output else []
         assert self.now is not None
         self._put(replace(self.now, steps=_with(self.now.steps, self.records)), f"{step.id}: {done.line}", done.output)
         changed = drift(self.target, self.now)
@@ -186,7 +202,9 @@ class _Run:
             complete=pending is None,
         )
         report = replace(self.report, notes=(*self.report.notes, *self.notes))
-        return prepare(self.request, self.target, self.steps[:pending], report, held)
+        made = prepare(self.request, self.target, self.steps[:pending], report, held)
+        self.made = made.report
+        return made
 
     def _judged(self) -> dict[str, PlannedStep]:
         """The steps that do more than change files, as they stand."""
@@ -205,6 +223,8 @@ class _Run:
                 verdict, detail = Verdict.UPSTREAM, ("what it is for is there already",)
             elif step.id not in known:
                 continue
+            elif i not in self.active and verdict_in_ledger(known[step.id]) is Verdict.PARTIAL:
+                verdict, detail = Verdict.DEFERRED, (_BEGUN, f"waits for stage {step.stage}")
             found[step.id] = PlannedStep(step=step, verdict=verdict, detail=detail)
         return found
 
@@ -233,28 +253,28 @@ class _Run:
         if made.ledger is None:
             assert made.report.error is not None
             raise made.report.error
-        self.transaction.commit(made.operations, self.now, made.ledger, log_text(made.ledger))
-        self.now = made.ledger
+        self.now = self.transaction.commit(made.operations, self.now, made.ledger, log_text(made.ledger))
 
-    def _put(self, ledger: Ledger, line: str, output: str = "") -> None:
-        """Put another ledger in place, with a line and a command's output in its log; no file changes."""
+    def _put(self, ledger: Ledger, line: str, output: str = "", operations: list[Operation] | None = None) -> None:
+        """Put another ledger in place, with a line and a command's output in its log."""
         kept = output.encode("utf-8", "backslashreplace")[-_LOG_LIMIT:].decode("utf-8", "ignore")
         text = line + "".join(f"\n    {each}" for each in kept.splitlines())
-        self.transaction.commit([], self.now, ledger, text)
-        self.now = ledger
+        self.now = self.transaction.commit(operations or [], self.now, ledger, text)
 
     def _undo_dropped(self) -> None:
         """Undo the steps that are no longer in the stack, on the pristine files."""
         assert self.now is not None
-        bare = replace(self.now, steps=tuple(self.records.values()), files={}, complete=False)
+        resting = undoing.at_rest(self.now, [step.effect for step in self.records.values() if step.effect is not None])
+        bare = replace(self.now, steps=tuple(self.records.values()), files=resting, complete=False)
         take_off(self.target, self.transaction, self.now, bare)
-        self.now = replace(bare, dirs_created=(), dirs_removed=())
-        for step_id in reversed(self.dropped):
-            record = self.records.pop(step_id).effect
-            assert record is not None
-            why = effects.undo(step_id, record, self.site)
-            self.notes.append(why or f"no longer among the steps, undone: {step_id}")
-        self._put(replace(self.now, steps=tuple(self.records.values())), f"undone: {', '.join(self.dropped)}")
+        bare = replace(bare, dirs_created=(), dirs_removed=())
+        gone = [self.records.pop(step_id) for step_id in self.dropped]
+        tasks = [(step, step.effect) for step in gone if step.effect is not None]
+        held = tuple(self.records.values())
+        undone = undoing.undo_steps(self.site, self.transaction, bare, tasks, held)
+        self.notes += [why or f"no longer among the steps, undone: {step.id}" for step, why in undone.steps]
+        self.now = undone.ledger
+        self._put(replace(self.now, steps=held), f"undone: {', '.join(self.dropped)}")
 
     def _rolled_back(self, error: Exception) -> PatchkitError:
         """Put the files back to where they were before this run, undo its steps, and say what is left."""
@@ -265,113 +285,107 @@ class _Run:
             said = [f"{self.site.path}: not rolled back: {second}"]
         if first is not None and self.dropped:
             said.append(f"not put back: what was undone at the start of this run: {', '.join(self.dropped)}")
-        if isinstance(error, PatchkitError):
-            return type(error)(*error.problems, *said, hint=error.hint)
-        return RefusedByMachineError(f"{self.site.path}: {error}", *said)
+        if not isinstance(error, PatchkitError):
+            error = RefusedByMachineError(f"{self.site.path}: {error}")
+        error.add(*said)
+        return error
 
     def _roll_back(self) -> list[str]:
         assert self.now is not None
-        mine = tuple(self.records[step_id] for step_id in self.begun)
-        old = () if self.first is None else self.first.steps
-        base = self.first or replace(self.now, files={}, dirs_created=(), dirs_removed=())
-        between = replace(base, steps=(*(s for s in old if s.id not in self.begun), *mine), complete=False)
-        self.transaction.commit(self._way_back(between), self.now, between, "a run failed: the files were put back")
-        self.now = between
-        said = ["rolled back: every file of the stack is as it was before this run"]
+        mine = [(self.records[step_id], record) for step_id, record in self.begun.items()]
+        held = () if self.first is None else self.first.steps
+        merged = [step.effect for step, _ in mine if step.effect is not None]
+        between = replace(
+            self.first or self.now,
+            steps=(*(step for step in held if step.id not in self.begun), *(step for step, _ in mine)),
+            files=undoing.at_rest(self.now, [*merged, *self.begun.values()]),
+            complete=False,
+        )
+        wanted = undoing.pristine(self.site, self.now, self.now.files)
+        operations = undoing.operations_to(self.site, wanted, self.now)
+        touched = {*self.now.files, *(self.first.files if self.first is not None else ())}
+        self._put(between, "a run failed: the files were put back", operations=operations)
+        undone = undoing.undo_steps(self.site, self.transaction, self.now, mine, held)
+        self.now = undone.ledger
+        said: list[str] = []
         left: list[LedgerStep] = []
-        for step in reversed(mine):
+        for step, why in undone.steps:
             record = self.begun[step.id]
-            why = effects.undo(step.id, record, self.site)
+            self.undone[step.id] = why
             said.append(why or f"rolled back: step {step.id} ({record['kind']})")
             if why is not None and effects.irreversible(step.id, record) is None:
                 left.insert(0, step)
-        if left and self.first is None:
-            self._put(replace(between, steps=tuple(left)), "a step could not be undone")
-        else:
-            self.transaction.commit([], between, self.first, "rolled back")
-        return said
+        self._put_files_back(touched, left)
+        return [self._as_before(), *said]
 
-    def _way_back(self, goal: Ledger) -> list[Operation]:
-        """The operations from what is on disk to the files of `goal`."""
+    def _put_files_back(self, touched: set[str], left: list[LedgerStep]) -> None:
+        """The last part of a roll-back: all of `touched` as it was when the run began. `left` could not be
+        undone: of what was patched after one of them nobody knows what it should be."""
         assert self.now is not None
-        operations = []
-        for path in sorted({*self.now.files, *goal.files}):
-            mine = self.now.files.get(path)
-            wanted = goal.files[path].after if path in goal.files else None if mine is None else mine.before
-            state = None if mine is not None and is_taken(self.now, path) else self.site.read(path)
-            current = None if state is None else files.kept(state, self.site.meta(path))
-            if current == wanted or (wanted is not None and wanted.is_state(state)):
-                continue
-            data = b"" if wanted is None else self._wanted_bytes(path, goal.files.get(path), mine)
-            operations.append(Operation(path=path, before=current, after=wanted, data=data))
-        return operations
+        first = self.first
+        if left:
+            known = {path for step in left for path in self.begun[step.id]["over"]}
+            touched = touched & known if first is None else touched & {*known, *first.files}
+        wanted = {path: self.start[path] for path in touched if path in self.start}
+        if first is None:
+            operations = undoing.operations_to(self.site, wanted, self.now)
+            then = None
+            if left:
+                resting = undoing.at_rest(self.now, [self.begun[step.id] for step in left])
+                then = replace(self.now, steps=tuple(left), files=resting)
+            text = "a step could not be undone"
+        else:
+            same = {p: f for p, f in self.now.files.items() if p in first.files and f.before == first.files[p].before}
+            lost = {path: kept for path, kept in self.pristine.items() if path not in same}
+            pristine = undoing.operations_to(self.site, lost, self.now)
+            if pristine or same.keys() != self.now.files.keys():  # the ledger takes its copies from them
+                self._put(replace(self.now, files=same), "pristine files were put back", operations=pristine)
+                assert self.now is not None
+            operations, then, text = undoing.operations_to(self.site, wanted, self.now), first, "rolled back"
+        self.transaction.commit(operations, self.now, then, text)
 
-    def _wanted_bytes(self, path: str, goal: LedgerFile | None, mine: LedgerFile | None) -> bytes:
-        if goal is not None:
-            return self.before[path]
-        assert mine is not None
-        assert mine.before is not None
-        return read_pristine(self.site, mine.before)
+    def _as_before(self) -> str:
+        """What is true of the stack's files after a roll-back, by their bytes."""
+        other = []
+        for path, (kept, _) in self.start.items():
+            try:
+                state = self.site.read(path)
+            except UnreadableError:
+                state = None
+            if (state is not None) if kept is None else not kept.is_state(state):
+                other.append(path)
+        if not other:
+            return "rolled back: every file of the stack is as it was before this run"
+        return f"rolled back: the files of the stack; what a step changed and did not put back: {', '.join(other)}"
 
 
 def _with(steps: tuple[LedgerStep, ...], records: dict[str, LedgerStep]) -> tuple[LedgerStep, ...]:
     return tuple(records.get(step.id, step) for step in steps)
 
 
-def _bytes_of(target: Target, ledger: Ledger | None) -> dict[str, bytes]:
-    """The patched files as they are before a run, to come back to. There is no drift."""
-    found = {}
-    for path, file in (ledger.files if ledger is not None else {}).items():
-        state = target.site.read(path) if file.after is not None else None
-        if state is not None:
-            found[path] = state.data
+def _start(site: Site, steps: tuple[LockedStep, ...], ledger: Ledger | None) -> dict[str, undoing.Wanted]:
+    """The files of the stack as they are before a run, to come back to."""
+    held = ledger.files if ledger is not None else {}
+    found: dict[str, undoing.Wanted] = {}
+    for path in sorted({*held, *(path for step in steps for path in step.touches or ())}):
+        try:
+            state = None if ledger is not None and path in held and is_taken(ledger, path) else site.read(path)
+        except UnreadableError:
+            continue
+        found[path] = (None, b"") if state is None else (files.kept(state, site.meta(path)), state.data)
     return found
 
 
-def take_all_off(target: Target, transaction: Transaction, ledger: Ledger, report: Report, *, force: bool) -> Report:
-    """Restore every file, then undo the other steps, last first, and remove the ledger.
-
-    Raises RefusedByMachineError before anything is touched where a step cannot be undone; with `force`
-    what it did stays, and the report says so.
-    """
-    problems = []
+def broken_effects(target: Target, ledger: Ledger) -> dict[str, str]:
+    """The finished steps that do more than change files whose effect is there no more, with what is: for `verify`."""
+    found = {}
     for step_id, step in ledger.effects.items():
         assert step.effect is not None
-        if step.effect["state"] != effects.THERE and not target.is_machine:
-            why: str | None = f"step {step_id} ({step.effect['kind']}): only on the running machine can it be undone"
-        else:
-            why = effects.irreversible(step_id, step.effect)
-        problems += [why] if why is not None else []
-    if problems and not force:
-        hint = f"put the files back and leave what it did: patchkit revert --force --image {ledger.image}"
-        if not target.is_machine:
-            hint = f"revert inside the container while it runs; or {hint}"
-        raise RefusedByMachineError(*problems, hint=hint)
-    bare = replace(ledger, steps=tuple(ledger.effects.values()), files={}, complete=False)
-    take_off(target, transaction, ledger, bare)
-    bare = replace(bare, dirs_created=(), dirs_removed=())
-    left: list[LedgerStep] = []
-    said: list[str] = []
-    for step_id, step in reversed(ledger.effects.items()):
-        assert step.effect is not None
-        if target.is_machine and (why := effects.undo(step_id, step.effect, target.site)) is not None:
-            said.insert(0, why)
-            left.insert(0, step)
-    if left and not force:
-        transaction.commit([], bare, replace(bare, steps=tuple(left)), "reverted in part")
-        hint = f"run it again; or leave what it did: patchkit revert --force --image {ledger.image}"
-        raise RefusedByMachineError("the files are put back, but not all is undone", *said, hint=hint)
-    transaction.commit([], bare, None, "")
-    return taken_off(replace(report, notes=(*report.notes, *(said or problems))))
-
-
-def broken_effects(target: Target, ledger: Ledger) -> list[str]:
-    """What steps that do more than change files have left and is there no more: for `verify`."""
-    found = []
-    for step_id, step in ledger.effects.items():
-        assert step.effect is not None
+        if step.effect["state"] == effects.BEGUN:
+            continue
         why = effects.problem(step_id, step.effect, target.site)
-        found += [why] if why is not None else []
+        if why is not None:
+            found[step_id] = why
     return found
 
 
@@ -384,11 +398,16 @@ def judged(lock_steps: tuple[LockedStep, ...], target: Target, ledger: Ledger | 
             continue
         if not target.is_machine:
             if step.id in records:
-                found[step.id] = PlannedStep(step=step, verdict=Verdict.APPLIED)
+                verdict = verdict_in_ledger(records[step.id])
+                detail = (_BEGUN,) if verdict is Verdict.PARTIAL else ()
+                found[step.id] = PlannedStep(step=step, verdict=verdict, detail=detail)
         elif effects.is_done(step, _record(records, step.id), target.site):
             held = step.id in records and not records[step.id].upstream
             found[step.id] = PlannedStep(step=step, verdict=Verdict.APPLIED if held else Verdict.UPSTREAM)
         else:
-            detail = (effects.plan_line(step, target.site),)
-            found[step.id] = PlannedStep(step=step, verdict=Verdict.APPLIES, detail=detail)
+            lacks = effects.lacking(step)
+            detail = (effects.plan_line(step, target.site), *((f"cannot run here: needs {lacks}",) if lacks else ()))
+            begun = step.id in records and verdict_in_ledger(records[step.id]) is Verdict.PARTIAL
+            verdict = Verdict.PARTIAL if begun else Verdict.APPLIES
+            found[step.id] = PlannedStep(step=step, verdict=verdict, detail=(*((_BEGUN,) if begun else ()), *detail))
     return found

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from patchkit.core.errors import ConfigError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from patchkit.core.lockfile import Lock, LockedStep
 
@@ -46,7 +45,7 @@ def require_resolved(lock: Lock, steps: tuple[LockedStep, ...]) -> None:
     if not unknown:
         return
     ready = [step.id for step in lock.steps if not step.unresolved]
-    problems = [f"step {step.id} is unresolved: {fact.what} is not known; {fact.command}" for step, fact in unknown]
+    problems = [f"step {step.id} is unresolved: {fact}; {fact.command}" for step, fact in unknown]
     closed = _closed(lock, tuple(ready))
     hint = f"apply the rest now: --only {','.join(closed)}" if closed else "resolve them, then: patchkit lock"
     raise ConfigError(*problems, hint=hint)

@@ -10,12 +10,12 @@ import errno
 import os
 import stat
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from patchkit.core.errors import ConfigError, DriftError, RefusedByMachineError
 from patchkit.core.tree import LINK, FileState, UnreadableError
 from patchkit.core.values import Value
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

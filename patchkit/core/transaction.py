@@ -92,10 +92,10 @@ class Transaction:
 
     # -- change
 
-    def commit(self, operations: list[Operation], old: Ledger | None, new: Ledger | None, log: str) -> None:
+    def commit(self, operations: list[Operation], old: Ledger | None, new: Ledger | None, log: str) -> Ledger | None:
         """Carry out `operations` and put `new` in the place of `old` (None: no ledger at all).
 
-        `new`'s record of directories is completed here. Raises RefusedByMachineError where the
+        Returns `new` with its record of directories, which is completed here. Raises RefusedByMachineError where the
         machine refuses; before the commit point the tree is then as it was.
         """
         from patchkit.core.journal import begin
@@ -128,6 +128,7 @@ class Transaction:
             files.replace(self.site, f"{JOURNAL}.tmp", JOURNAL)  # the commit point
             files.sync_dirs(self.site, [JOURNAL])
             self._carry_out(journal)
+        return new
 
     def _undo_after(self, error: BaseException, journal: Journal) -> None:
         """Undo a failed prepare phase. Where that fails, too, both reasons are told and the journal
@@ -273,12 +274,13 @@ class Transaction:
         for name in files.entries(self.site, _LINKS):
             if f"{_LINKS}/{name}" not in links:
                 files.remove(self.site, f"{_LINKS}/{name}")
-        files.remove_dir(self.site, _LINKS)  # where that leaves none
         packages = ledger.packages if ledger is not None else set()
         for name in files.entries(self.site, PACKAGES):
             if name not in packages:
                 files.remove(self.site, f"{PACKAGES}/{name}")
-        files.remove_dir(self.site, PACKAGES)
+        for directory in (_LINKS, PACKAGES):
+            if not files.entries(self.site, directory):  # who may not remove it is refused, full as it is, too
+                files.remove_dir(self.site, directory)
         for path in (LEDGER, _LOG, JOURNAL):
             files.remove(self.site, f"{path}.tmp")
 

@@ -8,10 +8,15 @@ single byte of the target changes.
 from __future__ import annotations
 
 import hashlib
-from typing import Protocol
 
 from patchkit.core.paths import parents
 from patchkit.core.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+else:
+    Protocol = object
 
 REGULAR = "file"
 LINK = "link"

@@ -7,10 +7,10 @@ command needs are values. `replace`, `fields` and `asdict` of `dataclasses` take
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dataclasses import replace
+    from typing import Any
 
     from typing_extensions import dataclass_transform
 else:
@@ -48,7 +48,7 @@ class _DataclassFields:
         from dataclasses import field, make_dataclass
 
         given = [
-            (name, Any, field(default=owner._defaults[name])) if name in owner._defaults else (name, Any)  # noqa: SLF001
+            (name, object, field(default=owner._defaults[name])) if name in owner._defaults else (name, object)  # noqa: SLF001
             for name in owner._fields
         ]
         made: Any = make_dataclass(owner.__name__, given, kw_only=True)

@@ -1,6 +1,6 @@
 """The container engine, through the Docker SDK: the one module that imports it.
 
-Every failure is a PatchkitError: no engine, or one that goes away (6); no permission on its socket, no space where
+Every failure is a PatchkitError: an address that cannot be one (2); no engine, or one that goes away (6); no permission on its socket, no space where
 it keeps its containers (8).
 """
 
@@ -9,26 +9,32 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
+import signal
 import socket
 import tarfile
+import threading
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
 
 import docker
-from docker.errors import APIError, DockerException, NotFound
-from docker.utils import kwargs_from_env
+from docker.constants import MINIMUM_DOCKER_API_VERSION
+from docker.errors import APIError, DockerException, InvalidVersion, NotFound
+from docker.utils import kwargs_from_env, version_lt
 
-from patchkit.core.errors import RefusedByMachineError, UnreachableError
+from patchkit.core.errors import ConfigError, RefusedByMachineError, UnreachableError
+from patchkit.core.values import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _DEFAULT = "unix:///var/run/docker.sock"
 _STDOUT, _STDERR = 1, 2
 _FRAME_HEAD = 8  # the stream's number, three zeros, the length in four bytes
 _START = "start an engine, or name it in DOCKER_HOST"
 _AGAIN = "see that the engine runs, then run the same command again: it finishes or undoes what was begun"
+_GOES_ON = "interrupted; what was begun goes on inside the container: wait for its end, then run the same command again"
 #: What an engine says where not itself but its machine refuses, and what to do about it.
 _MACHINE = {
     "no space left on device": (_SPACE := "free some space, then run the same command again"),
@@ -38,10 +44,10 @@ _MACHINE = {
 _GO_DIR, _GO_LINK = 1 << 31, 1 << 27
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Container:
+class Container(Value):
     """A container. `state` is the engine's word (running, exited, created, paused, ...); `image` is what
-    it was made from, as it was named; `digests` are the registry digests of that image."""
+    it was made from, as it was named; `digests` are the registry digests of that image; `tmpfs` is where its
+    file systems in memory are mounted (only `Engine.container` tells)."""
 
     id: str
     name: str
@@ -50,6 +56,7 @@ class Container:
     image_id: str
     read_only: bool = False
     digests: tuple[str, ...] = ()
+    tmpfs: tuple[str, ...] = ()
 
     @property
     def short(self) -> str:
@@ -57,8 +64,7 @@ class Container:
         return self.id[:12]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PathStat:
+class PathStat(Value):
     """What stands at a path: `link` is the path a symbolic link leads to in the end, else ""; `mark`
     changes whenever the file does."""
 
@@ -67,8 +73,7 @@ class PathStat:
     mark: tuple[object, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
+class Finished(Value):
     """A program that ran in a container. `started`: it said that it is ready; `code` is None where it
     cannot be told (the container is gone)."""
 
@@ -80,16 +85,57 @@ class Finished:
 
 @contextmanager
 def connect() -> Iterator[Engine]:
-    """The engine that DOCKER_HOST, or the default socket, leads to. Raises UnreachableError,
+    """The engine that DOCKER_HOST, or the default socket, leads to. Raises ConfigError, UnreachableError,
     RefusedByMachineError where its socket may not be used."""
     address = os.environ.get("DOCKER_HOST") or _DEFAULT
+    _require_address(address)
     _knock(address)
     try:
-        api = docker.APIClient(version="auto", **kwargs_from_env())
+        api = _client()
     except (DockerException, OSError, ValueError) as error:
         raise UnreachableError(f"no container engine at {address}: {_innermost(error)}", hint=_START) from None
     with api:
         yield Engine(api)
+
+
+def _client() -> Any:
+    """The SDK's client, speaking the engine's own version of the API. Raises DockerException, OSError.
+
+    `version="auto"` would ask for it where an engine starts programs to answer.
+    """
+    api = docker.APIClient(version=MINIMUM_DOCKER_API_VERSION, **kwargs_from_env())
+    if api.base_url.startswith("http+docker:"):
+        api.trust_env = False  # no proxy stands before a socket of this machine, and no ~/.netrc speaks of it
+    try:
+        with api._get(api._url("/_ping", versioned_api=False)) as answer:  # noqa: SLF001
+            version = answer.headers.get("Api-Version") or api._retrieve_server_version()  # noqa: SLF001
+        if version_lt(version, MINIMUM_DOCKER_API_VERSION):
+            raise InvalidVersion(f"it speaks version {version} of the API, {MINIMUM_DOCKER_API_VERSION} is the oldest")
+        api._version = version  # noqa: SLF001
+    except BaseException:
+        api.close()
+        raise
+    return api
+
+
+def _require_address(address: str) -> None:
+    """Raise ConfigError for an address that no client could connect to, or not this one."""
+    scheme, _, rest = address.partition("://") if "://" in address else ("tcp", "", address)
+    if scheme == "ssh":
+        raise ConfigError(
+            f"DOCKER_HOST={address}: patchkit does not speak ssh to an engine",
+            hint="run it on that machine; or forward the socket:"
+            f" ssh -nNT -L /tmp/engine.sock:/var/run/docker.sock {rest}, and DOCKER_HOST=unix:///tmp/engine.sock",
+        )
+    try:
+        fine = bool(urlsplit(f"tcp://{rest}").port) if scheme in ("tcp", "http", "https") else rest.startswith("/")
+    except ValueError:
+        fine = False
+    if not fine or scheme not in ("unix", "http+unix", "tcp", "http", "https"):
+        raise ConfigError(
+            f"DOCKER_HOST={address}: expected unix:///PATH or tcp://HOST:PORT",
+            hint="correct DOCKER_HOST, or unset it for the default socket",
+        )
 
 
 def _knock(address: str) -> None:
@@ -174,6 +220,7 @@ class Engine:
             image=data["Config"]["Image"],
             image_id=data["Image"],
             read_only=bool(data["HostConfig"].get("ReadonlyRootfs")),
+            tmpfs=_in_memory(data),
         )
 
     def has_user_namespaces(self) -> bool:
@@ -184,24 +231,45 @@ class Engine:
 
     # -- programs
 
-    def run(self, container: Container, argv: list[str], stdin: bytes, ready: bytes) -> Finished:
+    def run(
+        self,
+        container: Container,
+        argv: list[str],
+        stdin: bytes,
+        ready: bytes,
+        interrupting: Callable[[str], list[str]] | None = None,
+    ) -> Finished:
         """Run a program as root in a running container: its exit code and all that it printed.
 
-        Once it has printed `ready` (which is left out) it gets `stdin`; one that never does, nothing.
+        Once it has printed `ready`, a line or its beginning (which is left out, with the rest of the line: the
+        program's mark), it gets `stdin`; one that never does, nothing. An interrupt (^C) is then passed on by the
+        program that `interrupting` names for the mark, and waited for; a second one is not.
         """
+        talk = _Talk(stdin, ready)
+
+        def pass_on() -> bool:
+            if talk.mark is None or interrupting is None:
+                return False  # it has not got its input, and ends without
+            with suppress(DockerException, OSError):
+                session = self._api.exec_create(container.id, interrupting(talk.mark), user="0")["Id"]
+                self._api.exec_start(session)
+                return True
+            raise KeyboardInterrupt(_GOES_ON)
+
         try:
             with _asking(f"run {argv[0]} in {container.name}"):
                 session = self._api.exec_create(container.id, argv, stdin=True, user="0")["Id"]
                 stream = self._api.exec_start(session, socket=True)
                 try:
-                    started, out, err = _talk(stream, stdin, ready)
+                    with _interrupts(pass_on):
+                        talk.listen(stream)
                 finally:
                     stream._response.close()  # noqa: SLF001 - or its socket stays open
                     stream.close()
                 code = self._api.exec_inspect(session)["ExitCode"]
         except NotFound:
             return Finished(started=False, code=None, out=b"", err=b"")
-        return Finished(started=started, code=code, out=out, err=err)
+        return Finished(started=talk.mark is not None, code=code, out=talk.outputs[_STDOUT], err=talk.outputs[_STDERR])
 
     # -- files
 
@@ -251,27 +319,67 @@ class Engine:
             raise UnreachableError(f"{path} in {container.name}: it is gone", hint=_AGAIN) from None
 
 
+def _in_memory(data: dict[str, Any]) -> tuple[str, ...]:
+    """Where an inspected container has file systems in memory; not each engine lists each of them everywhere."""
+    asked = [(m.get("Type"), m.get("Target")) for m in data["HostConfig"].get("Mounts") or ()]
+    made = [(m.get("Type"), m.get("Destination")) for m in data.get("Mounts") or ()]
+    found = {path for kind, path in (*asked, *made) if kind == "tmpfs" and path}
+    return tuple(sorted({*(data["HostConfig"].get("Tmpfs") or ()), *found}))
+
+
 def _digests(names: list[str] | None) -> tuple[str, ...]:
     return tuple(name.partition("@")[2] for name in names or [])
 
 
-def _talk(stream: Any, stdin: bytes, ready: bytes) -> tuple[bool, bytes, bytes]:
-    """Whether the program got ready, and both its outputs to their end."""
-    connection = getattr(stream, "_sock", stream)  # over TLS the SDK hands out the socket itself
-    connection.settimeout(None)  # a program may be silent for as long as it takes
-    # Output that came in one piece with the head of the answer lies in this buffer: the SDK's own readers
-    # pass it by, and wait at the socket for what has come already.
-    reader = stream._response.raw._fp.fp  # noqa: SLF001
-    outputs = {_STDOUT: b"", _STDERR: b""}
-    started = False
-    while len(head := reader.read(_FRAME_HEAD)) == _FRAME_HEAD:
-        outputs[head[0]] += reader.read(int.from_bytes(head[4:], "big"))
-        if not started and outputs[_STDOUT].startswith(ready):
-            started = True
-            outputs[_STDOUT] = outputs[_STDOUT][len(ready) :]
-            with suppress(BrokenPipeError, ConnectionResetError):  # it died: there is no exit code then
-                connection.sendall(stdin)  # the SDK hands out a wrapper that cannot write
-    return started, outputs[_STDOUT], outputs[_STDERR]
+@contextmanager
+def _interrupts(pass_on: Callable[[], bool]) -> Iterator[None]:
+    """Give the first interrupt to `pass_on`; one that it does not take, and a second one, is a KeyboardInterrupt."""
+    if threading.current_thread() is not threading.main_thread() or (
+        signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    ):
+        yield  # somebody else sees to it, or nobody wants it
+        return
+    passed = False
+
+    def handler(*_: object) -> None:
+        nonlocal passed
+        if passed:
+            raise KeyboardInterrupt(_GOES_ON)
+        passed = pass_on()
+        if not passed:
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class _Talk:
+    """What a program prints, and its `mark` once it is ready."""
+
+    def __init__(self, stdin: bytes, ready: bytes) -> None:
+        self._stdin = stdin
+        self._opening = re.compile(re.escape(ready) + (b"()" if ready.endswith(b"\n") else b"([^\n]*)\n"))
+        self.mark: str | None = None
+        self.outputs = {_STDOUT: b"", _STDERR: b""}
+
+    def listen(self, stream: Any) -> None:
+        """Read both outputs to their end, and send the input when it is time."""
+        connection = getattr(stream, "_sock", stream)  # over TLS the SDK hands out the socket itself
+        connection.settimeout(None)  # a program may be silent for as long as it takes
+        # Output that came in one piece with the head of the answer lies in this buffer: the SDK's own readers
+        # pass it by, and wait at the socket for what has come already.
+        reader = stream._response.raw._fp.fp  # noqa: SLF001
+        while len(head := reader.read(_FRAME_HEAD)) == _FRAME_HEAD:
+            self.outputs[head[0]] += reader.read(int.from_bytes(head[4:], "big"))
+            opening = self._opening.match(self.outputs[_STDOUT]) if self.mark is None else None
+            if opening is not None:
+                self.outputs[_STDOUT] = self.outputs[_STDOUT][opening.end() :]
+                self.mark = opening[1].decode("ascii", "replace")
+                with suppress(BrokenPipeError, ConnectionResetError):  # it died: there is no exit code then
+                    connection.sendall(self._stdin)  # the SDK hands out a wrapper that cannot write
 
 
 class _Reader:

@@ -61,7 +61,7 @@ _DRIP_BYTES = 1024
 _SCRAP_LIMIT = 1 << 16
 _PAGE_LIMIT = 64 << 20
 _SECRET_HEADERS = {"authorization", "cookie", "proxy-authorization", "private-token", "job-token", "x-api-key"}
-_CA_VARIABLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
+_CA_VARIABLES = ("PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 
 
@@ -142,8 +142,8 @@ class _Session(requests.Session):
 class Http:
     """A session over verified TLS: connections are reused, waits are bounded, credentials stay with their host.
 
-    `ca_bundle` is a file with the accepted certificate authorities (else REQUESTS_CA_BUNDLE,
-    CURL_CA_BUNDLE, SSL_CERT_FILE, else the library's). Timeouts and pauses are in seconds: a
+    `ca_bundle` is a file with the accepted certificate authorities (else PIP_CERT,
+    REQUESTS_CA_BUNDLE, CURL_CA_BUNDLE, SSL_CERT_FILE, else the library's). Timeouts and pauses are in seconds: a
     connection, each wait for bytes, the first pause before a retry, and the longest pause that
     a server's Retry-After may ask for. `plain_http` has the hosts ("HOST:PORT") that may be asked without TLS; without
     `netrc` that file is left unread. `bytes_received` counts body bytes as on the wire.
@@ -173,7 +173,7 @@ class Http:
         if isinstance(self._verify, str) and not os.path.exists(self._verify):
             raise ConfigError(
                 f"{self._verify}: expected a file with certificate authorities, found nothing",
-                hint=f"correct pip's `cert`, or {', '.join(_CA_VARIABLES)}",
+                hint=f"correct the variable that names it ({', '.join(_CA_VARIABLES)}), or pip's `cert` for the index",
             )
         self._credentials: dict[tuple[str, str, int | None], str] = {}
         self._session = _Session()

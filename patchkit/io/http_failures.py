@@ -131,7 +131,7 @@ def diagnose(error: BaseException, timeouts: tuple[float, float]) -> Failed:
     )
     if "SSLError" in names:
         reason = next((getattr(c, "verify_message", "") for c in reversed(causes) if hasattr(c, "verify_message")), "")
-        cure = "name the certificate authority's file: pip's `cert`, or REQUESTS_CA_BUNDLE"
+        cure = "name the certificate authority's file: PIP_CERT or REQUESTS_CA_BUNDLE, or pip's `cert` for the index"
         return Failed(f"TLS refused: {redact(reason or last)}", hint=cure)
     if "ProxyError" in names:
         return Failed(f"the proxy does not serve: {redact(last)}", hint=_NETWORK_HINT)

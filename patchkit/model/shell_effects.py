@@ -12,7 +12,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from patchkit.model import shell_options
+from patchkit.model import shell_targets
+from patchkit.model.shell_fetch import fetch
 from patchkit.model.shell_types import Content, Word, absolute
 
 if TYPE_CHECKING:
@@ -22,57 +23,8 @@ if TYPE_CHECKING:
 
 NOTHING = Content(text="")
 _SILENT = frozenset({"true", ":", "false", "mkdir", "touch", "chmod", "chown", "sleep", "set", "shopt", "trap", "ln"})
-_CURL_SHORT = "oHAuxmCwbcdFeXTEKQrtyYzP"
-_CURL_LONG = [
-    "output",
-    "header",
-    "user-agent",
-    "user",
-    "proxy",
-    "retry",
-    "retry-delay",
-    "retry-max-time",
-    "connect-timeout",
-    "max-time",
-    "cacert",
-    "cert",
-    "key",
-    "continue-at",
-    "write-out",
-    "cookie",
-    "data",
-    "form",
-    "referer",
-    "request",
-    "output-dir",
-    "resolve",
-    "limit-rate",
-    "range",
-]
-_WGET_SHORT = "OPTtoaUwQeiBDAR"
-_WGET_LONG = [
-    "output-document",
-    "directory-prefix",
-    "timeout",
-    "tries",
-    "output-file",
-    "header",
-    "user-agent",
-    "ca-certificate",
-    "wait",
-]
 _ESCAPE = re.compile(r"\\([nt\\\"r])")
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"'}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fetch:
-    """A download: `output` is the file it goes to, None for the standard output."""
-
-    url: Word | None
-    output: Word | None
-    insecure: tuple[str, ...] = ()
-    more: tuple[Word, ...] = ()
 
 
 @dataclass(slots=True)
@@ -106,38 +58,6 @@ def read(command: Command, text: str, disk: Disk | None) -> Content:
     if data is None:
         return Content(text=None, why=f"{text}: no such file beside the script, and no line of it writes one")
     return Content(text=data.decode("utf-8", "surrogateescape"))
-
-
-def fetch(command: Command) -> Fetch | None:
-    """What a curl or wget command downloads; None where it is neither."""
-    argv = command.argv
-    if command.program == "curl":
-        parsed = shell_options.parse(argv[1:], short=_CURL_SHORT, long=_CURL_LONG)
-        insecure = tuple(o.name for o in parsed.options if o.name in ("-k", "--insecure"))
-        output = parsed.last("-o", "--output")
-        remote = parsed.has("-O", "--remote-name")
-        folder = parsed.last("--output-dir")
-    elif command.program == "wget":
-        parsed = shell_options.parse(argv[1:], short=_WGET_SHORT, long=_WGET_LONG)
-        insecure = tuple(o.name for o in parsed.options if o.name == "--no-check-certificate")
-        output = parsed.last("-O", "--output-document")
-        remote = output is None
-        folder = parsed.last("-P", "--directory-prefix")
-    else:
-        return None
-    url = next(iter(parsed.operands), None)
-    target = None if output is None else output.word
-    if output is not None and output.value is not None:
-        target = Word(text=output.value, raw=output.value)
-    if remote and url is not None and url.text is not None:
-        name = url.text.split("?")[0].rsplit("/", 1)[-1]
-        target = Word(text=name, raw=name)
-    if folder is not None and target is not None and target.text is not None and folder.value is not None:
-        joined = posixpath.join(folder.value, target.text)
-        target = Word(text=joined, raw=joined)
-    if target is not None and target.text == "-":
-        target = None
-    return Fetch(url=url, output=target, insecure=insecure, more=parsed.operands[1:])
 
 
 def _unknown(command: Command) -> Content:
@@ -224,18 +144,20 @@ def _tee(command: Command) -> Effects:
 
 
 def _copy(command: Command, disk: Disk | None) -> Effects:
-    words = _operands(command)
+    """`cp`, `mv` and `install`: each file at its new place."""
+    moved = shell_targets.move(command)
     made = Effects()
-    if len(words) != 2 or words[0].text is None or words[1].text is None:
+    new = None if moved is None or moved.target.text is None else command.path(moved.target.text)
+    if moved is None or new is None:
         return made
-    old, new = command.path(words[0].text), command.path(words[1].text)
-    if old is None or new is None:
-        return made
-    if words[1].text.endswith(("/", "/.")) or any(name.startswith(new + "/") for name in command.files):
-        new = posixpath.join(new, posixpath.basename(old))
-    made.files[new] = read(command, words[0].text, disk)
-    if command.program == "mv":
-        made.files[old] = None
+    into = moved.into or any(name.startswith(new + "/") for name in command.files)
+    for word in moved.sources:
+        old = None if word.text is None else command.path(word.text)
+        if old is None or word.text is None:
+            continue
+        made.files[posixpath.join(new, posixpath.basename(old)) if into else new] = read(command, word.text, disk)
+        if command.program == "mv":
+            made.files[old] = None
     return made
 
 
@@ -294,7 +216,12 @@ def _temporary(command: Command) -> Effects:
     return Effects(out=Content(text=f"/tmp/mktemp.{command.line}\n"))  # noqa: S108 - a name, no file is made
 
 
-_READING: dict[str, Callable[[Command, Disk | None], Effects]] = {"cat": _cat, "cp": _copy, "mv": _copy}
+_READING: dict[str, Callable[[Command, Disk | None], Effects]] = {
+    "cat": _cat,
+    "cp": _copy,
+    "mv": _copy,
+    "install": _copy,
+}
 _KNOWN: dict[str, Callable[[Command], Effects]] = {
     "echo": _echo,
     "printf": _printf,

@@ -62,14 +62,18 @@ def number_of(target: str) -> int | None:
     return None if match is None else int(match[1])
 
 
-def cut(text: str) -> tuple[str, tuple[Heredoc, ...]]:
-    """Return the script without its here-documents, and those. Raises ShellSyntaxError."""
-    return _Reader(text).run()
+def cut(text: str, *, lenient: bool = False) -> tuple[str, tuple[Heredoc, ...]]:
+    """Return the script without its here-documents, and those. Raises ShellSyntaxError.
+
+    With `lenient`, one that is never closed reaches to the end of the script, as bash has it.
+    """
+    return _Reader(text, lenient=lenient).run()
 
 
 class _Reader:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, lenient: bool = False) -> None:
         self.text = text
+        self.lenient = lenient
         self.at = 0
         self.copied = 0
         self.out: list[str] = []
@@ -95,8 +99,9 @@ class _Reader:
                 self.at = match.end()
             else:
                 self.in_code(text[self.at], kind)
-        if self.pending:
+        if self.pending and not self.lenient:
             raise self.unclosed(self.pending[0])
+        self.bodies()
         for context in self.contexts[1:]:
             if context.kind in ('"', "`"):
                 raise ShellSyntaxError((context.line, f"a {context.kind} that is never closed"))
@@ -261,6 +266,8 @@ class _Reader:
             start, lines = self.at, list[str]()
             while True:
                 if self.at >= len(self.text):
+                    if self.lenient:
+                        break
                     raise self.unclosed(waiting)
                 end = self.text.find("\n", self.at)
                 end = len(self.text) if end < 0 else end

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from patchkit.model.shell_types import Word
+
 if TYPE_CHECKING:
     from collections.abc import Collection
-
-    from patchkit.model.shell_types import Word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +18,13 @@ class Option:
     name: str
     value: str | None = None
     word: Word | None = None
+
+    @property
+    def argument(self) -> Word:
+        """The value as a word of its own."""
+        if self.value is not None:
+            return Word(text=self.value, raw=self.value)
+        return self.word if self.word is not None else Word(text=None, raw=self.name, why="it has no value")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -90,6 +90,10 @@ class Recorder(ABC):
         beside = () if self.disk is None else self.disk.names(path)
         return glob_matches(pattern, tuple({*scopes.folder_names(self.state, path), *beside}))
 
+    def unknown(self, _raw: str, value: Unknown) -> Text:
+        """What stands for a value that the script does not fix: here, that it is not known."""
+        return value
+
     # -- where the walk is
 
     @contextmanager
@@ -316,7 +320,8 @@ class Recorder(ABC):
         return tuple(made), stdin, writes
 
     def redirect(self, node: Node, target: Node | None) -> Redirect:
-        fd = next((int(source(child)) for child in node.children if child.type == "file_descriptor"), None)
+        fds = (source(child) for child in node.children if child.type == "file_descriptor")
+        fd = next((int(text) for text in fds if text.isdecimal()), None)
         operator = next(child.type for child in node.children if not child.is_named)
         words = expand(target, self) if target is not None else []
         word = words[0] if len(words) == 1 else Word(text=None, raw=source(node), why="no single file")

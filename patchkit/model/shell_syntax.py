@@ -16,10 +16,12 @@ from patchkit.model.shell_heredocs import Heredoc, ShellSyntaxError, cut
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Node", "named", "parse", "source"]
+__all__ = ["Node", "lenient", "named", "parse", "source"]
 
 _SHOWN = 10
 _WIDTH = 60
+_PIECES = 20
+_MOST = 2_000_000  # of one script that is read leniently
 _RESERVED = frozenset(("}", "{", "then", "elif", "else", "fi", "do", "done", "esac"))
 
 
@@ -40,6 +42,32 @@ def parse(text: str) -> tuple[Node, tuple[Heredoc, ...]]:
     if lost is not None:
         raise ShellSyntaxError(lost)
     return root, heredocs
+
+
+def lenient(text: str) -> Iterator[tuple[Node, tuple[Heredoc, ...], int]]:
+    """The trees of what can be read of a script, each with the number of lines before it. Never raises.
+
+    bash reads a script piece by piece: what stands before a quote that is never closed runs, so it is read.
+    """
+    offset = 0
+    for _ in range(_PIECES):
+        try:
+            code, heredocs = cut(text, lenient=True)
+            rest = ""
+            broken = 0
+        except ShellSyntaxError as error:
+            broken = max(error.places[0][0], 1)
+            lines = text.split("\n")
+            rest = "\n".join(lines[broken:])
+            try:
+                code, heredocs = cut("\n".join(lines[: broken - 1]) + "\n", lenient=True)
+            except ShellSyntaxError:
+                code, heredocs = "", ()
+        if len(code) <= _MOST:
+            yield _parser().parse(code.encode("utf-8", "surrogateescape")).root_node, heredocs, offset
+        if not rest:
+            return
+        text, offset = rest, offset + broken
 
 
 def source(node: Node) -> str:

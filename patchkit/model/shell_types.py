@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Relation: TypeAlias = Literal["then", "else", "and", "or", "loop", "case", "uncalled"]
+Relation: TypeAlias = Literal["then", "else", "and", "or", "loop", "case", "uncalled", "trap"]
 
 #: Programs that run another one, and which of their options take a value.
 _WRAPPERS: Mapping[str, str] = {
@@ -70,7 +70,7 @@ class Redirect:
 class Condition:
     """What must hold for a command to run: `commands` succeed (or fail, for `else` and `or`).
 
-    `held` is what the script's own constants say: True, False, or None where they do not decide.
+    A command under `trap` runs at the end, or at a signal. `held` is what the script's own constants say: True, False, or None where they do not decide.
     """
 
     line: int
@@ -140,6 +140,10 @@ class Script:
     functions: tuple[str, ...] = ()
     remarks: tuple[Remark, ...] = ()
     assumed: tuple[tuple[str, str], ...] = ()
+
+    def calls_function(self, command: Command) -> bool:
+        """Whether a command calls a function of the script, which `command NAME` and the like do not."""
+        return bool(command.words) and command.words[0].text in self.functions
 
 
 class Disk(Protocol):

@@ -8,15 +8,16 @@ its condition. Nothing is run.
 from __future__ import annotations
 
 import fnmatch
+import re
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 
 from patchkit.model import shell_scope as scopes
-from patchkit.model.shell_effects import NOTHING, joined
+from patchkit.model.shell_effects import NOTHING, effects, joined
 from patchkit.model.shell_heredocs import ShellSyntaxError
-from patchkit.model.shell_record import Recorder, Result, shown
+from patchkit.model.shell_record import MAX_TEXT, Recorder, Result, shown
 from patchkit.model.shell_syntax import Node, named, parse, source
-from patchkit.model.shell_types import Command, Content, Relation, Remark, Word
+from patchkit.model.shell_types import Command, Condition, Content, Relation, Remark, Word
 from patchkit.model.shell_words import Unknown, expand, single
 
 _NO_STATEMENTS = ("comment", "word", "file_descriptor")
@@ -30,6 +31,9 @@ class Walker(Recorder):
         before = self.heredocs, self.offset
         try:
             root, self.heredocs = parse(text)
+            swallowed = _swallowed(root)
+            if swallowed:
+                root, self.heredocs = parse(_unquoted(text, swallowed))
         except ShellSyntaxError as error:
             lines = ((line + offset, why) for line, why in error.places)
             raise ShellSyntaxError(*lines) from None
@@ -68,6 +72,63 @@ class Walker(Recorder):
         if node.type not in _NO_STATEMENTS:
             return self.statements(named(node))
         return Result()
+
+    def run_redirected_statement(self, node: Node) -> Result:
+        """A redirection that stands alone, as in `> FILE`, is a command without words."""
+        if node.child_by_field_name("body") is not None:
+            return super().run_redirected_statement(node)
+        made, stdin, writes = self.redirections(list(node.children_by_field_name("redirect")))
+        self.record(node, (), made, (), stdin)
+        return Result(self.written(writes, NOTHING), True)
+
+    def carry_out(self, command: Command, writes: list[tuple[str, bool]]) -> Result:
+        """What a command does; the text of a `trap` is walked, for a time that nobody knows."""
+        if command.program in self.functions and command.words[0].text not in self.functions:
+            made = effects(command, self.disk)  # `command NAME` in a function that is called NAME
+            self.state.write(made.files)
+            return Result(self.written(writes, made.out))
+        result = super().carry_out(command, writes)
+        if command.program == "trap" and not result.out.text:
+            self.trap(command)
+        return result
+
+    def run_command(self, node: Node) -> Result:
+        self.reckon(node, ("arithmetic_expansion",))
+        return super().run_command(node)
+
+    def run_variable_assignment(self, node: Node) -> Result:
+        target = node.child_by_field_name("name")
+        indexed = target is not None and target.type == "subscript"
+        self.reckon(node, ("variable_assignment" if indexed else "arithmetic_expansion",))
+        return super().run_variable_assignment(node)
+
+    def run_unset_command(self, node: Node) -> Result:
+        self.reckon(node, ("unset_command",))
+        return super().run_unset_command(node)
+
+    def reckon(self, node: Node, kinds: tuple[str, ...]) -> None:
+        """The `$(...)` in those parts of `node` whose value is not told: their commands run all the same."""
+        waiting = [(node, False)]
+        while waiting:
+            each, counts = waiting.pop(0)
+            if each.type == "command_substitution":
+                if counts:
+                    self.substitute(each)
+            elif each.type != "expansion":
+                waiting += [(child, counts or each.type in kinds) for child in each.children]
+
+    def trap(self, command: Command) -> None:
+        words = [word for word in command.argv[1:] if word.text != "--"]
+        text = words[0].text if len(words) > 1 else None
+        if not text or text.startswith("-") or "trap" in (condition.relation for condition in self.conditions):
+            return
+        condition = Condition(line=command.line, relation="trap", raw=command.raw.split("\n", 1)[0])
+        files, calls = self.state.files, list(self.calls)
+        self.conditions.append(condition)
+        with self.apart():
+            self.text(text + "\n", command.line - 1)
+        self.conditions.pop()
+        self.state.files, self.calls = files, calls
 
     def run_list(self, node: Node) -> Result:
         """`A && B`, `A || B`: on the good path B of `&&` runs, B of `||` does not."""
@@ -140,6 +201,7 @@ class Walker(Recorder):
 
     def run_compound_statement(self, node: Node) -> Result:
         if node.children and node.children[0].type == "((":
+            self.reckon(node, ("compound_statement",))
             return Result()
         return self.statements(named(node))
 
@@ -249,6 +311,9 @@ class Walker(Recorder):
 
     def run_c_style_for_statement(self, node: Node) -> Result:
         body = node.child_by_field_name("body")
+        for child in node.children:
+            if child != body:
+                self.reckon(child, (child.type,))
         return Result() if body is None else self.run(body)
 
     def run_while_statement(self, node: Node) -> Result:
@@ -271,7 +336,33 @@ class Walker(Recorder):
         name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
         if name is not None and body is not None:
             self.functions[source(name)] = (body, self.heredocs, self.offset)
+            redirects = node.children_by_field_name("redirect")
+            if redirects:  # of each call, wherever it is
+                self.record(node, (), self.redirections(redirects)[0], (), None)
         return Result(status=True)
+
+
+def _swallowed(root: Node) -> set[int]:
+    """The lines that start with a backslash, quoting a name, and that the grammar took for more of the line before."""
+    found: set[int] = set()
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        waiting += node.children
+        text = source(node) if node.type == "word" else ""
+        if text.startswith("\n"):
+            found.add(node.start_point[0] + len(text) - len(text.lstrip("\n")))
+    return found
+
+
+def _unquoted(text: str, numbers: set[int]) -> str:
+    """The text without the backslash that these lines, counted from 0, start with. Raises ShellSyntaxError."""
+    lines = text.split("\n")
+    for number in numbers:
+        lines[number], count = re.subn(r"^([ \t]*)\\(?=[\w./])", r"\1", lines[number])
+        if not count:
+            raise ShellSyntaxError((number + 1, f"not understood as bash: {lines[number][:MAX_TEXT]}"))
+    return "\n".join(lines)
 
 
 def walk_uncalled(walker: Walker) -> None:

@@ -40,6 +40,7 @@ _ESCAPES = dict(zip("ntrabefvE\\'\"?", "\n\t\r\a\b\x1b\f\v\x1b\\'\"?", strict=Tr
 _ANSI = re.compile(r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|.)", re.DOTALL)
 _SPECIAL = re.compile(r"[\\$`]")
 _LONGEST = 100_000  # of one expansion amid text
+_BRACES = re.compile(r"\{[^${}]*(,|\.\.).*\}")
 _WILD = re.compile(r"[*?\[]")
 _EXPANSIONS = ("simple_expansion", "expansion", "command_substitution", "arithmetic_expansion", "process_substitution")
 
@@ -54,6 +55,7 @@ class Scope(Protocol):
     def substitute(self, node: Node) -> Text: ...
     def substitute_text(self, text: str) -> Text: ...
     def glob(self, pattern: str) -> tuple[str, ...]: ...
+    def unknown(self, raw: str, value: Unknown) -> Text: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +125,20 @@ def _words(group: list[_Piece], raw: str, scope: Scope) -> Iterator[Word]:
             continue
         wild = any(not piece.quoted and _WILD.search(str(piece.text)) for piece in field)
         found = scope.glob(text) if wild else ()
-        if any(not piece.quoted and re.search(r"\{.*(,|\.\.).*\}", str(piece.text)) for piece in field):
-            yield Word(text=None, raw=raw, why="braces that stand for several words")
+        if any(not piece.quoted and _BRACES.search(str(piece.text)) for piece in field):
+            yield _word(text, raw, "braces that stand for several words", scope)
         elif found:
             yield from (Word(text=name, raw=raw) for name in found)
         elif wild and "/" in text:
-            yield Word(text=None, raw=raw, why=f"no file at hand matches {text}")
+            yield _word(text, raw, f"no file at hand matches {text}", scope)
         else:
             yield Word(text=text, raw=raw)
+
+
+def _word(text: str, raw: str, why: str, scope: Scope) -> Word:
+    """A word whose value the scope may still want to give."""
+    value = scope.unknown(text, Unknown(why))
+    return Word(text=None, raw=raw, why=value.why) if isinstance(value, Unknown) else Word(text=value, raw=raw)
 
 
 def _pieces(node: Node, scope: Scope, *, quoted: bool = False) -> Iterator[_Piece]:
@@ -138,7 +146,7 @@ def _pieces(node: Node, scope: Scope, *, quoted: bool = False) -> Iterator[_Piec
     kind = node.type
     if kind in ("concatenation", "command_name"):
         if any(child.type == "word" and source(child) == "{" for child in node.children):
-            yield _Piece(Unknown("braces that stand for several words"))
+            yield _Piece(scope.unknown(source(node), Unknown("braces that stand for several words")))
             return
         for child in node.children:
             yield from _pieces(child, scope, quoted=quoted)
@@ -150,7 +158,7 @@ def _pieces(node: Node, scope: Scope, *, quoted: bool = False) -> Iterator[_Piec
     elif kind in _EXPANSIONS or kind == "brace_expression":
         yield from _expansion(node, scope, quoted=quoted)
     else:
-        yield from _plain(source(node))
+        yield from _plain(source(node), scope)
 
 
 def _expansion(node: Node, scope: Scope, *, quoted: bool) -> Iterator[_Piece]:
@@ -163,13 +171,14 @@ def _expansion(node: Node, scope: Scope, *, quoted: bool) -> Iterator[_Piece]:
     else:
         if node.type == "process_substitution":
             scope.substitute(node)  # its commands run, whatever they print
-        yield _Piece(Unknown(f"{source(node).splitlines()[0]} is not evaluated"))
+        raw = source(node)
+        yield _Piece(scope.unknown(raw, Unknown(f"{raw.splitlines()[0]} is not evaluated")))
 
 
-def _plain(text: str) -> Iterator[_Piece]:
+def _plain(text: str, scope: Scope) -> Iterator[_Piece]:
     """A word without quotes: a backslash quotes the character behind it."""
     if text.startswith("~"):
-        yield _Piece(Unknown("~ depends on who runs the script"))
+        yield _Piece(scope.unknown(text, Unknown("~ depends on who runs the script")))
         return
     at = 0
     for match in re.finditer(r"\\(.)", text, re.DOTALL):
@@ -278,7 +287,7 @@ def _parameter(text: str, scope: Scope, *, quoted: bool) -> Iterator[_Piece]:
     """`$text` or `${text}`."""
     match = _PARAM.fullmatch(text)
     if match is None:
-        yield _Piece(Unknown(f"${{{text}}} is not evaluated"))
+        yield _Piece(scope.unknown("${" + text + "}", Unknown(f"${{{text}}} is not evaluated")))
         return
     mark, name, index, rest = match.groups()
     value = scope.lookup(name) if name[0].isalpha() or name[0] == "_" else scope.positional(name)
@@ -294,6 +303,8 @@ def _parameter(text: str, scope: Scope, *, quoted: bool) -> Iterator[_Piece]:
         value = _operated(value, name, rest, scope)
     if quoted and isinstance(value, tuple) and "*" in (name, index):
         value = _joined([_Piece(item, ends=True) for item in value])
+    if isinstance(value, Unknown):
+        value = scope.unknown("${" + name + "}", value)
     if not isinstance(value, tuple):
         yield _Piece(value, quoted=quoted)
         return

@@ -18,10 +18,11 @@ from patchkit.model.shell_types import Command, Condition, Content, Disk, Redire
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Command", "Condition", "Content", "Disk", "Redirect", "Remark", "Script", "Word", "parse"]
+__all__ = ["Command", "Condition", "Content", "Disk", "Redirect", "Remark", "Script", "Word", "parse", "readable"]
 
 MAX_BYTES = 32 * 1024 * 1024
 _SHEBANG = re.compile(rb"#!\s*(\S*/)?(env\s+(-S\s+)?)?(\S*/)?(?P<name>\S*)")
+_HEREDOC = re.compile(r"(?:<\s*)?__patchkit_heredoc_\d+__")
 _SHELLS = (b"bash", b"sh", b"dash", b"ksh", b"zsh")
 
 
@@ -48,7 +49,7 @@ def parse(
         walker.text(data.decode("utf-8", "surrogateescape"), 0)
         walk_uncalled(walker)
     except ShellSyntaxError as error:
-        problems = [f"{name}:{line}: {why}" for line, why in error.places]
+        problems = [f"{name}:{line}: {readable(why)}" for line, why in error.places]
         raise ConfigError(*problems, hint=f"see what bash says: bash -n {name}") from None
     except RecursionError:
         raise ConfigError(f"{name}: nested too deep to be read", hint="simplify the script") from None
@@ -60,6 +61,11 @@ def parse(
         remarks=remarks,
         assumed=tuple(sorted(walker.assumed.items())),
     )
+
+
+def readable(message: str) -> str:
+    """A message on one line, with here-documents as the script has them, not as they are called while it is read."""
+    return re.sub(r"\s*\n\s*", " ", _HEREDOC.sub("<<…", message))
 
 
 def _check(data: bytes, name: str) -> None:

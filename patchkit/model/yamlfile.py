@@ -123,6 +123,55 @@ def parse(data: bytes, name: str) -> Document:
     raise ConfigError(*(problem.render(name) for problem in problems))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scalar:
+    """One value of any YAML file. `line` is where its text starts: below the `|` of a block."""
+
+    where: Where
+    value: str
+    line: int
+
+
+def scalars(data: bytes) -> Iterator[Scalar]:
+    """Yield every value of a YAML file that is somebody else's: several documents, anchors and tags are fine.
+
+    Reads as far as it is YAML, and never raises. Aliases are not followed.
+    """
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    stack: list[tuple[str, str | int | None]] = []  # "map", with the key in hand or None; "list", with its index
+    try:
+        for event in yaml.parse(data.decode("utf-8", "replace"), Loader=loader):
+            if isinstance(event, yaml.SequenceEndEvent | yaml.MappingEndEvent):
+                stack.pop()
+                _next(stack)
+            elif isinstance(event, yaml.ScalarEvent):
+                if stack and stack[-1][0] == "map" and stack[-1][1] is None:
+                    stack[-1] = ("map", event.value)
+                    continue
+                where = tuple(at for _, at in stack if at is not None)
+                line = _line(event) + (1 if getattr(event, "style", None) in ("|", ">") else 0)
+                yield Scalar(where=where, value=event.value, line=line)
+                _next(stack)
+            elif isinstance(event, yaml.SequenceStartEvent):
+                stack.append(("list", 0))
+            elif isinstance(event, yaml.MappingStartEvent):
+                stack.append(("map", None))
+            elif isinstance(event, yaml.AliasEvent):
+                _next(stack)
+    except (yaml.YAMLError, ValueError, RecursionError, IndexError):
+        return
+
+
+def _next(stack: list[tuple[str, str | int | None]]) -> None:
+    """The value in hand is complete."""
+    if stack:
+        kind, at = stack[-1]
+        if kind == "list" and isinstance(at, int):
+            stack[-1] = (kind, at + 1)
+        elif kind == "map":
+            stack[-1] = (kind, None if at is not None else "?")
+
+
 def _decode(data: bytes, name: str) -> str:
     try:
         text = data.decode("utf-8").removeprefix("\ufeff")

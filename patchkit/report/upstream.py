@@ -5,6 +5,7 @@ The table says everything without colour and fits 100 columns; the reason stands
 
 from __future__ import annotations
 
+import re
 import textwrap
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from patchkit.upstream.actions import Action
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from patchkit.core.errors import FindingError
+    from patchkit.core.errors import PatchkitError
     from patchkit.upstream.actions import Known
     from patchkit.upstream.facts import Evidence, Ref
     from patchkit.upstream.outlook import StackOutlook, StepOutlook
@@ -22,9 +23,11 @@ if TYPE_CHECKING:
 WIDTH = 100
 _HEADINGS = ("step", "upstream", "state", "landed as", "in image", "on disk", "what to do")
 _GAP = "  "
-#: What each column may take; the row is at most WIDTH with the indent and the gaps.
-_WIDEST = (28, 19, 10, 9, 8, 10, 10)
+#: What each column may take; the row is at most WIDTH with the indent and the gaps. The step takes what is left.
+_WIDEST = (WIDTH, 19, 11, 9, 8, 10, 10)
 _SHORT = 8
+_REFERENCE = re.compile(r"([\w./-]+/[\w.-]+#[0-9]+)")
+_MARKUP = re.compile(r"[\\|*_`<>\[\]~]")
 _STYLES = {
     Action.KEEP: "green",
     Action.LOCAL: "green",
@@ -40,7 +43,10 @@ Line = tuple[str, str]
 
 def table(stack: StackOutlook) -> list[Line]:
     """The stack as lines of at most WIDTH columns, where its names let it."""
-    lines: list[Line] = [(line, "bold") for line in head_line(stack.report).split("\n")]
+    head = head_line(stack.report).split("\n")
+    lines: list[Line] = [
+        (line, "bold") for part in head for line in _wrapped(part.lstrip(), indent=2 * (part[:1] == " "))
+    ]
     lines += [(line, "") for line in _wrapped(f"upstream: {stack.basis}", indent=2)]
     rows = [_rows(outlook) for outlook in stack.steps]
     widths = [
@@ -49,6 +55,7 @@ def table(stack: StackOutlook) -> list[Line]:
             zip(_HEADINGS, *(row for group in rows for row in group), strict=True), _WIDEST, strict=True
         )
     ]
+    widths[0] = min(widths[0], WIDTH - 2 - sum(widths[1:]) - len(_GAP) * (len(widths) - 1))
     lines.append((_row(_HEADINGS, widths), "bold"))
     for outlook, group in zip(stack.steps, rows, strict=True):
         style = _STYLES[outlook.advice.action]
@@ -111,6 +118,12 @@ def markdown(stacks: tuple[StackOutlook, ...]) -> str:
 
 def _markdown(stack: StackOutlook) -> Iterator[str]:
     report = stack.report
+    if report.error is not None and not stack.steps:
+        yield f"### `{report.image}`"
+        yield ""
+        yield from (f"- {_escaped(problem)}" for problem in report.error.problems)
+        yield ""
+        return
     yield f"### `{report.image}`, stack version {report.version}"
     yield ""
     yield f"Upstream: {_escaped(stack.basis)}."
@@ -119,7 +132,7 @@ def _markdown(stack: StackOutlook) -> Iterator[str]:
     yield "|---|---|---|---|---|---|---|---|"
     for outlook in stack.steps:
         on_disk = "-" if outlook.step.verdict is None else outlook.step.verdict.value
-        refs = "<br>".join(str(known.fate.ref) for known in outlook.known) or "-"
+        refs = "<br>".join(f"`{known.fate.ref}`" for known in outlook.known) or "-"
         states = "<br>".join(f"{k.fate.state.value}{'?' if k.trouble else ''}" for k in outlook.known) or "-"
         landed = "<br>".join(f"`{k.fate.landed_as[:12]}`" if k.fate.landed_as else "-" for k in outlook.known) or "-"
         cells = (
@@ -135,13 +148,13 @@ def _markdown(stack: StackOutlook) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    """`text` as one table cell that Markdown shows as it is written."""
-    for character in "\\|*_`<>":
-        text = text.replace(character, f"\\{character}")
-    return text.replace("\n", " ")
+    """`text` as one table cell that Markdown shows as it is written. Pull requests stand as code: a code host would
+    link them, and tell each of them that it was mentioned here."""
+    parts = _REFERENCE.split(text.replace("\n", " "))
+    return "".join(f"`{part}`" if number % 2 else _MARKUP.sub(r"\\\g<0>", part) for number, part in enumerate(parts))
 
 
-def stack_json(stack: StackOutlook, error: FindingError | None = None) -> dict[str, Any]:
+def stack_json(stack: StackOutlook, error: PatchkitError | None = None) -> dict[str, Any]:
     """The stack as the JSON object of the contract (design.md, JSON: status); docs/schemas/output.schema.json."""
     document = to_json(stack.report)
     steps = [
@@ -150,14 +163,14 @@ def stack_json(stack: StackOutlook, error: FindingError | None = None) -> dict[s
     return {**document, "basis": stack.basis, "steps": steps, "errors": [*document["errors"], *_errors(error)]}
 
 
-def stacks_json(stacks: tuple[StackOutlook, ...], error: FindingError | None = None) -> dict[str, Any]:
+def stacks_json(stacks: tuple[StackOutlook, ...], error: PatchkitError | None = None) -> dict[str, Any]:
     """Several stacks as one JSON object: `images` holds one object each."""
     document = several_json("status", [stack.report for stack in stacks])
     images = [stack_json(stack) if stack.steps else to_json(stack.report) for stack in stacks]
     return {**document, "images": images, "errors": [*document["errors"], *_errors(error)]}
 
 
-def _errors(error: FindingError | None) -> list[dict[str, str]]:
+def _errors(error: PatchkitError | None) -> list[dict[str, str]]:
     return [] if error is None else errors_json(error)
 
 

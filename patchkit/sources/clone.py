@@ -32,6 +32,8 @@ _PLAIN = ("--no-color", "--no-decorate", "--no-notes", "--no-show-signature", "-
 _HOST = re.compile(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*(:[0-9]+)?")
 _REPO = re.compile(r"(?!\.)[A-Za-z0-9._-]+/(?!\.{1,2}$)[A-Za-z0-9._-]+")
 _SHA = re.compile(r"[0-9a-f]{40}")
+#: The address of a repository on another machine: an URL with a host, or `user@host:path`.
+_FAR = re.compile(r"(?:(?!file:)[a-z][a-z0-9+.-]*://[^/]|[^/:\\]{2,}:(?!//))", re.IGNORECASE)
 _REFS = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
 
 
@@ -58,13 +60,14 @@ class Tag:
 class Clone:
     """The repository at `directory`, read only and without the network.
 
-    `filter` is what a partial clone left out, or None; `shallow` tells a clone whose history was cut off: there
+    `cure` is the hint for a damaged one. `filter` is what a partial clone left out, or None; `shallow` tells a clone whose history was cut off: there
     a "no" is no answer. Raises `ConfigError` for a directory that is no repository; each method raises
     `UnreachableError` for a damaged one and `RefusedByMachineError` where git is missing or refuses it.
     """
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, *, cure: str = "") -> None:
         self.directory = directory
+        self._cure = cure or f"git -C {directory} fsck, or name another clone"
         self._spec = f"git:{directory}"
         self._repository = Repository(directory, self._spec)
         self.filter = self._repository.filter()
@@ -82,11 +85,16 @@ class Clone:
             return "a shallow clone"
         return "a full clone" if self.filter is None else f"a partial clone ({self.filter})"
 
-    @property
-    def fetched_at(self) -> int | None:
-        """When it was last fetched into (seconds), or None where that left no trace."""
+    def fetched_at(self, repo: str = "") -> int | None:
+        """Return when the upstream `repo` was last fetched (seconds), or None where that left no trace: the last
+        fetch was from another remote, or there was none since the clone was made."""
+        path = os.path.join(self._repository.own_directory, "FETCH_HEAD")
         try:
-            return int(os.stat(os.path.join(self._repository.common_directory, "FETCH_HEAD")).st_mtime)
+            if len(self._repository.remotes()) > 1:
+                with open(path, encoding="utf-8", errors="replace") as handle:
+                    if repo.casefold() not in handle.read().casefold():
+                        return None
+            return int(os.stat(path).st_mtime)
         except OSError:
             return None
 
@@ -100,16 +108,52 @@ class Clone:
         return None if complaint else sha
 
     def branch(self, name: str, repo: str = "") -> str | None:
-        """Return the newest known commit of the upstream branch `name`, or None.
+        """Return the newest known commit of the upstream branch `name`, or None; raise `UnreachableError` where it is
+        there and cannot be read.
 
         In a work clone that is the remote's, whose address ends in `repo`, then `origin`'s; a branch of the
         same name that somebody works on comes last.
         """
-        remotes = self._repository.remotes()
-        wanted = repo.casefold()
-        ours = [at for at, url in remotes.items() if wanted and _path_of(url).endswith(f"/{wanted}")]
-        candidates = [f"refs/remotes/{remote}/{name}" for remote in [*ours, "origin"]]
-        return next((sha for ref in [*candidates, f"refs/heads/{name}"] if (sha := self.resolve(ref))), None)
+        refs = [*(f"refs/remotes/{remote}/{name}" for remote in self._upstreams(repo)), f"refs/heads/{name}"]
+        found = next((sha for ref in refs if (sha := self.resolve(ref))), None)
+        if found is None:
+            known = self._ask("for-each-ref", "--format=%(refname)").split("\n")  # fails where the refs are rubbish
+            directory = self._repository.common_directory
+            broken = [ref for ref in refs if ref in known or os.path.isfile(os.path.join(directory, ref))]
+            if broken:
+                raise self._damaged(f"{broken[0]} leads to no commit")
+        return found
+
+    def default_branch(self, repo: str = "") -> str | None:
+        """Return the branch that HEAD of the upstream `repo` led to when this was cloned; where no remote tells, the
+        one that HEAD leads to here. None where that is none."""
+        for remote in self._upstreams(repo):
+            name = self._repository.ask("symbolic-ref", "--quiet", f"refs/remotes/{remote}/HEAD")[0]
+            if name:
+                return name.removeprefix(f"refs/remotes/{remote}/")
+        name = self._repository.ask("symbolic-ref", "--quiet", "HEAD")[0]
+        return name.removeprefix("refs/heads/") or None
+
+    @property
+    def has_remotes(self) -> bool:
+        """Whether it was cloned from somewhere."""
+        return bool(self._repository.remotes())
+
+    def _upstreams(self, repo: str) -> list[str]:
+        """The remotes that may be the upstream, the likeliest first."""
+        remotes, wanted = self._repository.remotes(), repo.casefold()
+        return [*(at for at, url in remotes.items() if wanted and _path_of(url).endswith(f"/{wanted}")), "origin"]
+
+    def others_than(self, repo: str) -> tuple[str, ...]:
+        """Return which repositories its remotes name (`owner/repo`) where none of them is `repo`: it is not its
+        clone. A remote on this machine, which may be anybody's copy, names none."""
+        named = [_path_of(url) for url in self._repository.remotes().values()]
+        if any(path.endswith(f"/{repo.casefold()}") for path in named):
+            return ()
+        far = [url for url in self._repository.remotes().values() if _FAR.match(url)]
+        if len(far) < len(named):
+            return ()
+        return tuple(dict.fromkeys("/".join(_path_of(url).split("/")[-2:]) for url in far))
 
     def tags(self) -> tuple[Tag, ...]:
         """Return the tags that lead to a commit, in no order. One git process."""
@@ -159,21 +203,21 @@ class Clone:
         try:
             return patchids.of_commits(self._repository, commits, paths, reverse=reverse)
         except GitFailedError as error:
-            raise self._damaged(error.complaint) from error
+            raise self._lacking(error.complaint) from error
 
     def patch_ids_between(self, old: str, new: str) -> dict[str, str]:
         """Return path to patch-id of the change from commit `old` to `new`."""
         try:
             return patchids.between(self._repository, old, new)
         except GitFailedError as error:
-            raise self._damaged(error.complaint) from error
+            raise self._lacking(error.complaint) from error
 
     def patch_ids_of(self, diff: bytes) -> dict[str, str]:
         """Return path to patch-id of a diff; see `patchids.of_diff`."""
         try:
             return patchids.of_diff(self._repository, diff)
         except GitFailedError as error:
-            raise self._damaged(error.complaint) from error
+            raise self._lacking(error.complaint) from error
 
     def _run(self, command: str, *arguments: str, stdin: str = "") -> bytes:
         try:
@@ -184,14 +228,16 @@ class Clone:
     def _ask(self, command: str, *arguments: str) -> str:
         return self._run(command, *arguments).decode("utf-8", "replace")
 
-    def _damaged(self, complaint: str) -> UnreachableError:
-        found = (
-            "a damaged or incomplete clone" if self.filter is None else f"{self.kind} without it: nothing is fetched"
-        )
+    def _damaged(self, complaint: str, found: str = "a damaged or incomplete clone") -> UnreachableError:
         return UnreachableError(
-            f"{self._spec}: expected a readable history, found {found} ({complaint})",
-            hint=f"git -C {self.directory} fsck, or name another clone",
+            f"{self._spec}: expected a readable history, found {found} ({complaint})", hint=self._cure
         )
+
+    def _lacking(self, complaint: str) -> UnreachableError:
+        """Files are missing: a partial clone is none the worse for that."""
+        if self.filter is None:
+            return self._damaged(complaint)
+        return self._damaged(complaint, f"{self.kind} without it: nothing is fetched")
 
 
 def clone_path(host: str, repo: str, root: str | None = None) -> str:
@@ -203,20 +249,28 @@ def clone_path(host: str, repo: str, root: str | None = None) -> str:
 
 def find_clone(host: str, repo: str, given: Mapping[str, str], root: str | None = None) -> Clone | None:
     """Return the clone of `repo` on `host` that `given` names (by `host/owner/repo` or `owner/repo`), else the
-    cached one, else None. Raises what `Clone` raises, for a cached one that is damaged `UnreachableError`."""
+    cached one, else None. Raises what `Clone` raises, for a cached one that is damaged `UnreachableError`, and
+    `ConfigError` for a given one whose remotes are all other repositories."""
     wanted = {f"{host}/{repo}".casefold(), repo.casefold()}
     named = next((directory for key, directory in given.items() if key.casefold() in wanted), None)
     if named is not None:
-        return Clone(named)
+        clone = Clone(named)
+        others = clone.others_than(repo)
+        if others:
+            clone.close()
+            raise ConfigError(
+                f"--clone {repo}={named}: expected a clone of {repo}, found one of {', '.join(others)}",
+                hint=f"name another clone, or: git -C {named} remote add -f upstream https://{host}/{repo}.git",
+            )
+        return clone
     directory = clone_path(host, repo, root)
     if not os.path.isdir(directory):
         return None
     try:
-        return Clone(directory)
+        return Clone(directory, cure=_cure(directory))
     except ConfigError as error:
         raise UnreachableError(
-            f"{directory}: expected the cached clone of {repo}, found no repository",
-            hint=f"rm -r {directory}; patchkit status --fetch",
+            f"{directory}: expected the cached clone of {repo}, found no repository", hint=_cure(directory)
         ) from error
 
 
@@ -237,7 +291,9 @@ def fetch_clone(host: str, repo: str, url: str | None = None, root: str | None =
                 _make(url, directory, spec)
             else:
                 _refresh(Repository(directory, spec), url)
-            clone = Clone(directory)
+                if not _is_usable(directory):  # its default branch has another name now
+                    _make(url, directory, spec)
+            clone = Clone(directory, cure=_cure(directory))
             clone._run("commit-graph", "write", "--reachable", "--no-progress")  # noqa: SLF001 - its own kind
             return clone
     except GitFailedError as error:
@@ -252,14 +308,17 @@ def fetch_clone(host: str, repo: str, url: str | None = None, root: str | None =
         ) from error
 
 
+def _cure(directory: str) -> str:
+    return f"rm -r {directory}; patchkit status --fetch"
+
+
 def _is_usable(directory: str) -> bool:
     """Whether a repository stands there whose refs can be read; what is broken is taken away."""
     if not os.path.isdir(directory):
         return False
     try:
-        clone = Clone(directory)
-        usable = bool(clone.log([sha for tag in clone.tags()[:1] for sha in (tag.commit,)]) or clone.resolve("HEAD"))
-    except (ConfigError, UnreachableError):
+        usable = Clone(directory).resolve("HEAD") is not None
+    except ConfigError:
         usable = False
     if not usable:
         shutil.rmtree(directory)
@@ -270,6 +329,8 @@ def _make(url: str, directory: str, spec: str) -> None:
     temporary = f"{directory}.{os.getpid()}.tmp"
     try:
         clone_bare(url, temporary, filter_=TREELESS, spec=spec)
+        with open(os.path.join(temporary, "FETCH_HEAD"), "w"):
+            pass  # its time tells when this was fetched, as after `git fetch`
         os.rename(temporary, directory)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

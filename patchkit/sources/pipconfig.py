@@ -42,6 +42,11 @@ def load_settings() -> IndexSettings:
     return IndexSettings(urls=tuple(urls), ca_bundle=options.get("cert"))
 
 
+def certificates() -> str | None:
+    """The file of certificate authorities that pip would use for any index; None where none is configured."""
+    return _options().get("cert")
+
+
 def config_files() -> list[str]:
     """Return pip's configuration files, weakest first, whether or not they are there."""
     named = os.environ.get("PIP_CONFIG_FILE")

@@ -24,7 +24,9 @@ _ENVIRONMENT = {
     "GIT_OPTIONAL_LOCKS": "0",
 }
 #: A fetch that was asked for: it may talk, but never ask a question (credential helpers still answer).
-_FETCHING = {"GIT_ALLOW_PROTOCOL": "https:http:ssh:git:file", "GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "true"}
+_FETCHING = {"GIT_ALLOW_PROTOCOL": "https:ssh:file", "GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "true"}
+#: What the person's environment may say of a fetch: how to reach and trust a host, not which repository is meant.
+_REACHING = ("GIT_SSL_", "GIT_SSH", "GIT_CONFIG_", "GIT_PROXY_", "GIT_HTTP_")
 _PATIENCE = (
     "-c",
     "http.lowSpeedLimit=1000",
@@ -79,9 +81,9 @@ class Repository:
     def fetching(self, *arguments: str) -> None:
         """Run `git fetch` with `arguments` and the network; raise `GitFailedError` where it fails."""
         command = [*_PATIENCE, "fetch", *arguments]
+        environment = _fetching()
         with _no_git_environment(), _file(None) as handle:
-            git = _program(self.directory, _FETCHING)
-            _execute(git, self._spec, self.directory, command, handle)
+            _execute(_program(self.directory, environment), self._spec, self.directory, command, handle)
 
     def object(self, sha: str) -> tuple[str, int, bytes] | None:
         """Return an object's kind, size and bytes, unchecked; None where git does not give it."""
@@ -114,6 +116,11 @@ class Repository:
         return found
 
     @property
+    def own_directory(self) -> str:
+        """The directory of what belongs to this work tree alone (FETCH_HEAD)."""
+        return str(self._repository.git_dir)
+
+    @property
     def common_directory(self) -> str:
         """The directory that holds the objects' and refs' files, also of a linked work tree."""
         return str(self._repository.common_dir)
@@ -122,8 +129,13 @@ class Repository:
 def clone_bare(url: str, directory: str, *, filter_: str, spec: str) -> None:
     """Make a bare partial clone of `url` at `directory`, over the network; raise `GitFailedError` where it fails."""
     command = [*_PATIENCE, "clone", "--quiet", "--bare", f"--filter={filter_}", "--", url, directory]
+    environment = _fetching()
     with _no_git_environment(), _file(None) as handle:
-        _execute(_program(os.path.dirname(directory), _FETCHING), spec, directory, command, handle)
+        _execute(_program(os.path.dirname(directory), environment), spec, directory, command, handle)
+
+
+def _fetching() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith(_REACHING)} | _FETCHING
 
 
 def _execute(git: Any, spec: str, directory: str, command: list[str], stdin: Any) -> bytes:
@@ -186,16 +198,24 @@ def _program(directory: str, environment: dict[str, str]) -> Any:
 def _open(directory: str) -> Any:
     """Return GitPython's repository at `directory`."""
     with _no_git_environment():
+        import configparser
+
         import git
 
         try:
             repository = git.Repo(directory, search_parent_directories=False)
             with repository.config_reader("repository") as config:
+                config.read()  # get_value takes any failure for "not set"
                 kind = config.get_value("extensions", "objectformat", "sha1")
         except (git.exc.InvalidGitRepositoryError, git.exc.NoSuchPathError) as error:
             raise ConfigError(
                 f"git:{directory}: expected a clone or a bare repository, found {type(error).__name__}",
                 hint="name the directory that holds .git, or a bare repository",
+            ) from error
+        except configparser.Error as error:
+            raise ConfigError(
+                f"git:{directory}: expected a repository, found a damaged one: its file config cannot be read",
+                hint=f"git -C {directory} config --list  # tells the line; correct it, or name another clone",
             ) from error
         if kind != "sha1":
             raise ConfigError(f"git:{directory}: expected object format sha1, found {kind}, which is not supported")

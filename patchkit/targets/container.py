@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from patchkit.core.errors import BusyError, ConfigError, RefusedByMachineError
 from patchkit.core.identity import commit_in, same_commit
 from patchkit.core.site import machine_says
+from patchkit.core.values import Value
+from patchkit.targets.mirror import resolved
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from patchkit.core.lockfile import LockedImage
     from patchkit.io.engine import Container, Engine, Finished
@@ -21,17 +24,16 @@ if TYPE_CHECKING:
 #: What is tried in turn inside a container; the bundle needs 3.10.
 INTERPRETERS = ("python3", "python3.13", "python3.12", "python3.11", "python3.10")
 _USABLE = ("running", "created", "exited")
-_READY = b"\0patchkit\n"
-#: Receives the bundle and runs it where it never becomes a file: argv is its size, its prefix, its own words.
+_READY = b"\0patchkit "
+#: Receives the bundle and runs it where it never becomes a file: argv is its size, its prefix, the
+#: words that name the container to the client (as JSON), its own words.
 _RECEIVE = """
 import os, sys
-if sys.version_info >= (3, 10):
-    sys.stdout.write("\\0patchkit\\n")
-    sys.stdout.flush()
+def run():
     size = int(sys.argv[1])
     data = sys.stdin.buffer.read(size)
     if len(data) < size:
-        sys.exit(137)
+        return 137
     try:
         handle = os.memfd_create("patchkit")
     except (AttributeError, OSError):
@@ -41,13 +43,22 @@ if sys.version_info >= (3, 10):
     with open(handle, "wb", closefd=False) as stream:
         stream.write(data)
     sys.path.insert(0, "/proc/self/fd/%d" % handle)
+    import json
     from patchkit.core.bundle import main, reader
-    sys.exit(main(sys.argv[3:], reader(), sys.argv[2]))
+    return main(sys.argv[4:], reader(), sys.argv[2], tuple(json.loads(sys.argv[3])))
+if sys.version_info >= (3, 10):
+    try:
+        sys.stdout.write("\\0patchkit %d\\n" % os.getpid())
+        sys.stdout.flush()
+        code = run()
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted; run the same command again: it finishes or undoes what was begun\\n")
+        code = 130
+    sys.exit(code)
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Candidate(Value):
     """A container that holds the image, and how that is known."""
 
     container: Container
@@ -124,7 +135,7 @@ def require_usable(container: Container, *, writes: bool) -> None:
     if writes and container.read_only:
         raise RefusedByMachineError(
             f"{who}: its root is read-only (docker run --read-only); nothing was done",
-            hint="apply in a container made without --read-only, or to the image: patchkit build",
+            hint="apply in a container made without --read-only",
         )
 
 
@@ -140,6 +151,32 @@ def require_owners(engine: Engine, container: Container) -> None:
         raise RefusedByMachineError(
             f"{who}: the engine maps its users (--userns-remap), and archives do not tell its owners", hint=hint
         )
+
+
+def require_visible(engine: Engine, container: Container, patterns: tuple[str, ...], site: str | None) -> None:
+    """Raise RefusedByMachineError where a file system in memory covers the site, lies below it, or may hold it:
+    an engine's archives tell and change what lies under it, which nobody in the container sees."""
+    wanted = [f"/{pattern}" for pattern in patterns] + ([site] if site is not None else [])
+    hiding = [
+        path
+        for path in container.tmpfs
+        if any(_overlap(one, pattern) for one in (path, resolved(engine, container, path)) for pattern in wanted)
+    ]
+    if hiding:
+        with_python = "put python3 (3.10 or newer) into it" if container.state == "running" else (
+            f"docker start {container.name}, if it has python3"
+        )  # fmt: skip
+        raise RefusedByMachineError(
+            f"container {container.name} ({container.short}): it has a tmpfs at {', '.join(hiding)}, at the site or on"
+            " the way to it or below it, and archives do not reach into that; nothing was done",
+            hint=f"{with_python}: then nothing passes through archives; or make a container without that tmpfs",
+        )
+
+
+def _overlap(one: str, pattern: str) -> bool:
+    """Whether a path is what a glob means, or above or below it."""
+    pairs = zip(one.strip("/").split("/"), pattern.strip("/").split("/"), strict=False)
+    return all(fnmatchcase(part, glob) or part == glob for part, glob in pairs)
 
 
 @contextmanager
@@ -167,11 +204,22 @@ def prefix_of(container: Container) -> str:
     return f"container:{container.short}:"
 
 
-def run_bundle(engine: Engine, container: Container, bundle: bytes, words: list[str]) -> Finished | None:
-    """Run the bundle as root inside the running container, without a trace; None where it has no fit python3."""
+def _interrupting(interpreter: str) -> Callable[[str], list[str]]:
+    """What interrupts the process that it is given, as ^C would."""
+    return lambda pid: [interpreter, "-IBSc", "import os, sys; os.kill(int(sys.argv[1]), 2)", pid]
+
+
+def run_bundle(
+    engine: Engine, container: Container, bundle: bytes, words: list[str], given: tuple[str, ...]
+) -> Finished | None:
+    """Run the bundle as root inside the running container, without a trace; None where it has no fit python3.
+
+    `given` is how the person named the target: hints repeat it.
+    """
+    said = json.dumps(given)
     for interpreter in INTERPRETERS:
-        argv = [interpreter, "-IBS", "-X", "utf8", "-c", _RECEIVE, str(len(bundle)), prefix_of(container), *words]
-        done = engine.run(container, argv, bundle, _READY)
+        argv = [interpreter, "-IBS", "-X", "utf8", "-c", _RECEIVE, str(len(bundle)), prefix_of(container), said, *words]
+        done = engine.run(container, argv, bundle, _READY, _interrupting(interpreter))
         if not done.started:
             continue
         if done.code is None or not (0 <= done.code <= 8 or done.code == 130):

@@ -87,6 +87,18 @@ def _real_dir(engine: Engine, container: Container, path: str) -> str | None:
     return done if is_dir else None
 
 
+def resolved(engine: Engine, container: Container, path: str) -> str:
+    """The absolute path without the links on the way, as far as there is something."""
+    done = ""
+    parts = path.strip("/").split("/")
+    for number, part in enumerate(parts):
+        status = engine.stat(container, f"{done}/{part}")
+        if status is None:
+            return "/".join([done, *parts[number:]])
+        done = status.link or f"{done}/{part}"
+    return done
+
+
 class Mirror:
     """The copy of the container's `site` at `base`, which is made. `marks` tell for each file
     that matters how it was when it was read (None: not there)."""

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from patchkit.upstream.facts import State
+from patchkit.upstream.landing import untried
 
 if TYPE_CHECKING:
     from patchkit.upstream.facts import Containment, Fate, Ref
@@ -107,7 +108,8 @@ def advise(question: Question) -> Advice:
 def _standing(every: tuple[Known, ...]) -> tuple[Known, ...]:
     """Without those whose successor is here too, and landed: what became of them has no say any more."""
     landed = {known.fate.ref for known in every if known.fate.state is State.MERGED}
-    return tuple(known for known in every if known.fate.superseded_by not in landed)
+    left = tuple(known for known in every if known.fate.superseded_by not in landed)
+    return left or every  # two that name each other as successors
 
 
 def _joined(*reasons: str | None) -> str:
@@ -140,16 +142,19 @@ def _by_state(known: Known, question: Question, in_image: bool | None) -> tuple[
         return Action.DROP, f"is in this image's own files{_but_upstream(fate)}"
     match fate.state:
         case State.MERGED:
-            return _merged(known, in_image)
+            return _merged(known, question, in_image)
         case State.REVERTED | State.SUPERSEDED | State.ABANDONED | State.GONE:
             return Action.REVIEW, _lost(fate)
         case State.OPEN | State.DRAFT:
             word = "is open" if fate.state is State.OPEN else "is a draft"
-            if question.taken and fate.head and not fate.head.startswith(question.taken):
+            if question.taken and fate.head and not fate.head.startswith(question.taken) and len(question.known) == 1:
                 moved = f"the patch was taken at {question.taken}, its head is {fate.head} now"
                 return Action.REFRESH, f"{word} and has moved: {moved}"
             return Action.KEEP, f"{word}, not landed"
         case State.UNKNOWN:
+            if fate.closed:
+                why = untried(fate.evidence)
+                return Action.KEEP, f"is closed; whether it landed is not known{f' ({why})' if why else ''}"
             return Action.KEEP, "is in an unknown state"
 
 
@@ -170,21 +175,22 @@ def _lost(fate: Fate) -> str:
             commit = f" ({fate.reverted_as[:_SHORT]})" if fate.reverted_as else ""
             return f"{landed}was reverted{by}{commit}{after}"
         case State.SUPERSEDED:
-            return f"was superseded by {fate.superseded_by}" if fate.superseded_by else "was superseded"
+            reverted = f"was reverted by {fate.reverted_by} and " if fate.reverted_by else ""
+            return f"{reverted}was superseded by {fate.superseded_by}" if fate.superseded_by else "was superseded"
         case State.ABANDONED:
             return f"was closed without landing{after}"
         case _:
             return "is gone: the forge knows no such pull request"
 
 
-def _merged(known: Known, in_image: bool | None) -> tuple[Action, str]:
+def _merged(known: Known, question: Question, in_image: bool | None) -> tuple[Action, str]:
     fate, containment = known.fate, known.containment
     landed = f"landed as {fate.landed_as[:_SHORT]}" if fate.landed_as else "landed"
     if fate.merged_elsewhere is not None:
         return Action.REVIEW, f"was merged into {fate.merged_elsewhere}, and is not found on the default branch"
     if containment.in_image:
         how = "contained by cherry-pick" if containment.how == "cherry-pick" else f"contained by {containment.how}"
-        return (Action.DROP if in_image is not False else Action.KEEP), f"{landed}; {how}"
+        return (Action.DROP if question.content is not False else Action.KEEP), f"{landed}; {how}"
     if in_image is False or containment.in_image is False:
         place = "is not in this image"
     else:

@@ -149,24 +149,14 @@ class Landing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Takeback:
-    """A revert of a landing; `by` is its pull request, where there is one; `undone_by` the commit that reverted
-    the revert or landed the change again."""
-
-    commit: str | None
-    time: str | None
-    by: Ref | None
-    undone_by: str | None
-    evidence: tuple[Evidence, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Fate:
     """What became of one pull request.
 
     `merged_elsewhere` names the branch that it was merged into, where that is not the default branch and the
-    change was not found there. `landed_as` is the commit by which the change is on the base branch now (the re-land, where there was one),
-    or was, for a reverted one. `as_of` is the oldest of the observations that this rests on.
+    change was not found there. `closed` tells that the forge says closed, and that it is not known whether it
+    landed. `landed_as` is the commit by which the change is on the base branch now (the re-land, where there was one),
+    or was, for a reverted one. `as_of` is when the forge last said so, else of when
+    the clone is.
     """
 
     ref: Ref
@@ -181,6 +171,7 @@ class Fate:
     first_release: str | None
     as_of: str | None
     merged_elsewhere: str | None = None
+    closed: bool = False
     evidence: tuple[Evidence, ...] = ()
 
 

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 _TITLE_ONLY_NUMBERS = re.compile(r"revert|re-?land|re-?appl|re-?merg|back|roll|unrevert|\(#|^Merge pull", re.IGNORECASE)
 
+#: The default branch's usual names.
+_USUAL = ("main", "master")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
@@ -48,7 +51,7 @@ class Release:
 
 
 class History:
-    """An index over `log` (children before parents, as `Clone.log` gives it), whose base branch ends at `base`.
+    """An index over `log` (children before parents, as `Clone.log` gives it), whose base branch (`branch`) ends at `base`.
 
     A commit's place (`at`) is its number in that walk, oldest first: of two commits of which one holds the
     other, the later has the higher number. `shallow` tells that the walk was cut off: a "no" is none then.
@@ -62,12 +65,13 @@ class History:
         repo: str,
         host: str = DEFAULT_HOST,
         base: str,
+        branch: str = "",
         tags: Iterable[Tag] = (),
         shallow: bool = False,
         kind: str = "a full clone",
         fetched_at: int | None = None,
     ) -> None:
-        self.repo, self.host, self.base = repo, host, base
+        self.repo, self.host, self.base, self.branch = repo, host, base, branch
         self.shallow, self.kind = shallow, kind
         self._log = log[::-1]
         self._places = {entry.sha: place for place, entry in enumerate(self._log)}
@@ -86,6 +90,8 @@ class History:
         self._on_number: dict[int, list[Claim]] = {}
         self._on_commit: dict[int, list[Claim]] = {}
         self._unresolved: list[int] = []
+        self._partial: dict[int, list[int]] = {}
+        self._not_own: set[int] = set()  # places whose number at the end is that of what they take back
         self._sorted_shas = sorted(self._places)
         self._index()
         newest = max((entry.time for entry in self._log if self.on_base(entry.sha)), default=0)
@@ -106,6 +112,14 @@ class History:
     def title(self, at: int) -> Title:
         """Return the subject of the commit at a place, taken apart."""
         return self._titles[at]
+
+    def number(self, at: int) -> int | None:
+        """Return the pull request that landed the commit at a place, as far as its subject tells."""
+        return None if at in self._not_own else self._titles[at].own
+
+    def takes_back_a_part_of(self, number: int) -> tuple[int, ...]:
+        """Return the places of the commits that say that they take back a part of that pull request."""
+        return tuple(self._partial.get(number, ()))
 
     def on_base(self, sha: str) -> bool:
         """Tell whether the base branch holds the commit."""
@@ -194,23 +208,38 @@ class History:
 
     def _index(self) -> None:
         for at, title in enumerate(self._titles):
-            own_is_others = title.doubtful and title.own in self._numbers
-            if title.own is not None and not own_is_others:
+            if title.own is not None and self._is_another_s(title):
+                self._not_own.add(at)
+            elif title.own is not None:
                 self._numbers.setdefault(title.own, []).append(at)
             for number in title.carried:
                 self._carried.setdefault(number, []).append(at)
             self._texts.setdefault(title.text, []).append(at)
-        for at, said in self._claims.items():
-            for pull in said.lands:
-                self._lands.setdefault(pull, []).append(at)
-            for sha in said.picked:
-                self._index_pick(at, sha)
+        self._index_claims()
         for at, title in enumerate(self._titles):
             said = self._claims.get(at, NO_CLAIMS)
             if title.negates is None:
                 self._by_trailer(at, said, negates=True)
             elif not self._by_title(at, title, said):
                 self._unresolved.append(at)
+
+    def _index_claims(self) -> None:
+        for at, said in self._claims.items():
+            for pull in said.lands:
+                self._lands.setdefault(pull, []).append(at)
+            for sha in said.picked:
+                self._index_pick(at, sha)
+
+    def _is_another_s(self, title: Title) -> bool:
+        """Whether a revert's number at the end, which an earlier commit has, is that of what it takes back."""
+        earlier = self._numbers.get(title.own or 0, ())
+        if title.negates is None or title.about is None or not earlier:
+            return False
+        return (
+            title.doubtful
+            or title.own == title.about.own
+            or title.about.text in {self._titles[place].text for place in earlier}
+        )
 
     def _index_pick(self, at: int, sha: str) -> None:
         origin = self.find(sha)
@@ -221,6 +250,10 @@ class History:
     def _by_title(self, at: int, title: Title, said: Claims) -> bool:
         """Index what the revert or re-land at a place speaks of; False where that cannot be told."""
         about, negates = title.about, bool(title.negates)
+        if title.partial:
+            if about is not None and about.own is not None:
+                self._partial.setdefault(about.own, []).append(at)
+            return self._by_trailer(at, said, negates=negates)
         if title.doubtful and title.own is not None and self._numbers.get(title.own, [at])[0] < at:
             self._on_number.setdefault(title.own, []).append(Claim(at=at, negates=negates, via="title"))
             return True
@@ -232,7 +265,7 @@ class History:
             if target is not None:
                 self._on_commit.setdefault(target, []).append(Claim(at=at, negates=negates, via="title"))
                 return True
-            if about.negates is None:
+            if about.negates is None or about.partial:
                 break
             negates, about = negates != about.negates, about.about
         if self._by_trailer(at, said, negates=bool(title.negates)):
@@ -280,11 +313,22 @@ def read_history(
         repo=repo,
         host=host,
         base=base,
+        branch=branch,
         tags=tags,
         shallow=clone.shallow,
         kind=clone.kind,
-        fetched_at=clone.fetched_at,
+        fetched_at=clone.fetched_at(repo),
     )
+
+
+def default_branches(clone: Clone, repo: str = "") -> tuple[str, ...]:
+    """Return the names that the default branch of `clone` may have, the likeliest first, where no forge names it.
+
+    A clone's HEAD tells; that of a repository which was cloned from nowhere is but what somebody works on.
+    """
+    head = clone.default_branch(repo)
+    names = [*([head] if head else []), *_USUAL] if clone.has_remotes else [*_USUAL, *([head] if head else [])]
+    return tuple(dict.fromkeys(names))
 
 
 def version_of(tag: str, repo: str) -> Version | None:

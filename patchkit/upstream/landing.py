@@ -2,7 +2,8 @@
 
 The merge commit that the forge names; `(#N)` at the end of a subject; trailers of landing bots; patch-ids; the
 content of the image's own files. Each rung leaves its evidence, also a "no" and a "not tried". A pull request that
-was "closed" may have been landed by a bot: it is abandoned only when the rungs that read the history say no.
+was "closed" may have been landed by a bot, by a commit that does not name it: it is abandoned only when the rungs that
+read the history say no, the patch-ids among them.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Protocol
 
+from patchkit.core.errors import UnreachableError
 from patchkit.upstream.facts import Evidence, Found, Landing, Rung
 from patchkit.upstream.messages import parse_body, parse_title
 
@@ -24,8 +26,17 @@ if TYPE_CHECKING:
 WINDOW = timedelta(days=30)
 
 
+#: How to have the last rung tried.
+_CURE = "a full one does: --clone OWNER/REPO=DIR"
+#: The rungs that read the history, without which a "closed" says nothing of a landing.
+_READING = (Rung.SUBJECT, Rung.TRAILER, Rung.PATCH_ID)
+
+
 class PatchIds(Protocol):
-    """Where patch-ids come from; `why_not` is empty where they can be made, else the reason, as a clause."""
+    """Where patch-ids come from; `why_not` is empty where they can be made, else the reason, as a clause.
+
+    Nothing raises for a clone that turns out to be damaged: the answer is empty, and `why_not` says so from then on.
+    """
 
     @property
     def why_not(self) -> str:
@@ -49,25 +60,34 @@ class ClonePatchIds:
 
     def __init__(self, clone: Clone, base: str, carried: bytes | None = None) -> None:
         self._clone, self._base, self._carried = clone, base, carried
+        self._broken = ""
 
     @property
     def why_not(self) -> str:
-        """Why none can be made: the clone lacks files."""
-        return "" if self._clone.full else f"{self._clone.kind} does not hold the files"
+        """Why none can be made: the clone lacks files, or is damaged."""
+        return self._broken or ("" if self._clone.full else f"{self._clone.kind} does not hold the files; {_CURE}")
 
     def own(self, pull: Pull) -> Mapping[str, str]:
         """The head against where it left the base, else the carried diff."""
         head = self._clone.resolve(pull.head) if pull.head else None
         fork = self._clone.merge_base(self._base, head) if head else None
-        if head and fork and fork != head:  # a head that the base holds has nothing of its own left
-            return self._clone.patch_ids_between(fork, head)
-        return self._clone.patch_ids_of(self._carried) if self._carried else {}
+        try:
+            if head and fork and fork != head:  # a head that the base holds has nothing of its own left
+                return self._clone.patch_ids_between(fork, head)
+            return self._clone.patch_ids_of(self._carried) if self._carried else {}
+        except UnreachableError as error:
+            self._broken = str(error)
+            return {}
 
     def of(
         self, commits: Sequence[str], paths: Sequence[str], *, reverse: bool = False
     ) -> Mapping[str, Mapping[str, str]]:
         """See `Clone.patch_ids`."""
-        return self._clone.patch_ids(commits, paths, reverse=reverse)
+        try:
+            return self._clone.patch_ids(commits, paths, reverse=reverse)
+        except UnreachableError as error:
+            self._broken = str(error)
+            return {}
 
 
 def find_landing(
@@ -100,12 +120,17 @@ def landed_by_content(landing: Landing) -> bool:
 
 
 def is_exhausted(landing: Landing) -> bool:
-    """Tell whether a closed pull request may be called abandoned: the history was read, and no rung said yes."""
-    return (
-        landing.commit is None
-        and all(_answer(landing, rung) is Found.NO for rung in (Rung.SUBJECT, Rung.TRAILER))
-        and not landed_by_content(landing)
-    )
+    """Tell whether a closed pull request may be called abandoned: the history was read and compared, and no rung
+    said yes."""
+    read = all(_answer(landing, rung) is Found.NO for rung in _READING)
+    return landing.commit is None and read and not landed_by_content(landing)
+
+
+def untried(evidence: Sequence[Evidence]) -> str:
+    """Return, as a clause, which of the rungs that read the history was not tried and why; empty where all were."""
+    names = {rung.value for rung in _READING}
+    left = [item for item in evidence if item.question in names and item.found is Found.NOT_TRIED]
+    return f"{left[0].question} not tried: {left[0].detail}" if left else ""
 
 
 def _answer(landing: Landing, rung: Rung) -> Found:
@@ -145,6 +170,18 @@ def _lands_another(commit: Commit, pull: Pull) -> bool:
     return (own is not None and own != pull.ref.number and here not in lands) or bool(lands and here not in lands)
 
 
+def is_strange(pull: Pull, history: History) -> bool:
+    """Tell whether the history says nothing of the pull request, whatever numbers it holds: the forge names a merge
+    into the base branch, and the clone holds neither that commit nor one with the title and number. It is too old,
+    or of another repository."""
+    into_base = pull.base in ("", pull.default_branch or history.branch)
+    known = pull.merge_commit is None or history.place(pull.merge_commit) is not None
+    if known or history.shallow or not into_base:
+        return False
+    title = parse_title(pull.title).text.casefold()  # a branch that was written anew still has its titles
+    return not any(history.title(place).text.casefold() == title for place in history.landed(pull.ref.number))
+
+
 def _unread(pull: Pull, history: History | None) -> str:
     """Why a "no" of the history would be none; an empty string where it is one."""
     if history is None:
@@ -153,12 +190,19 @@ def _unread(pull: Pull, history: History | None) -> str:
         return "a shallow clone shows only the last commits"
     if pull.state != "open" and (pull.closed_at or "") > history.as_of:
         return f"the clone is of {history.as_of}, older than the closing at {pull.closed_at}"
+    if is_strange(pull, history):
+        return "the clone does not hold the merge commit: perhaps it is of another repository"
     return ""
+
+
+def _dated(history: History | None) -> str:
+    return f" as of {history.as_of}" if history is not None else ""
 
 
 def _subject(pull: Pull, history: History | None) -> Evidence:
     number = pull.ref.number
-    places = [p for p in history.landed(number) if history.on_base(history.commit(p).sha)] if history else []
+    known = history if history is not None and not is_strange(pull, history) else None
+    places = [p for p in known.landed(number) if known.on_base(known.commit(p).sha)] if known else []
     # a fork's history may carry the numbers of another repository: those commits are older than the pull request
     named = [commit for p in places if history and (commit := history.commit(p)).time >= pull.created_at]
     if named:
@@ -167,11 +211,12 @@ def _subject(pull: Pull, history: History | None) -> Evidence:
     if why := _unread(pull, history):
         return _rung(Rung.SUBJECT, Found.NOT_TRIED, why)
     older = f"; (#{number}) in older commits is another repository's number" if places else ""
-    return _rung(Rung.SUBJECT, Found.NO, f"no subject on the base branch ends in (#{number}){older}")
+    detail = f"no subject on the base branch{_dated(history)} ends in (#{number}){older}"
+    return _rung(Rung.SUBJECT, Found.NO, detail)
 
 
 def _trailer(pull: Pull, history: History | None) -> Evidence:
-    if history is not None:
+    if history is not None and not is_strange(pull, history):
         places = [*history.landed_by_trailer(pull.ref.number)]
         for sha in (pull.head, *(commit.sha for commit in pull.closed_by)):
             places.extend(history.picks_of(sha))
@@ -180,7 +225,7 @@ def _trailer(pull: Pull, history: History | None) -> Evidence:
                 return _rung(Rung.TRAILER, Found.YES, f"a trailer of {commit.sha[:12]} names it", commit.sha)
     if why := _unread(pull, history):
         return _rung(Rung.TRAILER, Found.NOT_TRIED, why)
-    return _rung(Rung.TRAILER, Found.NO, "no trailer on the base branch names it")
+    return _rung(Rung.TRAILER, Found.NO, f"no trailer on the base branch{_dated(history)} names it")
 
 
 def _patch_id(pull: Pull, history: History | None, patch_ids: PatchIds | None, *, already: bool) -> Evidence:
@@ -193,10 +238,13 @@ def _patch_id(pull: Pull, history: History | None, patch_ids: PatchIds | None, *
         return _rung(Rung.PATCH_ID, Found.NOT_TRIED, why)
     closed = pull.closed_at or pull.updated_at
     own = patch_ids.own(pull)
-    if not own:
-        return _rung(Rung.PATCH_ID, Found.NOT_TRIED, "neither the clone holds its head nor is a patch carried")
     window = history.between(seconds(closed, -WINDOW), seconds(closed, WINDOW))
-    ids = patch_ids.of(window, sorted(own))
+    ids = patch_ids.of(window, sorted(own)) if own else {}
+    if patch_ids.why_not:  # it turned out only now
+        return _rung(Rung.PATCH_ID, Found.NOT_TRIED, patch_ids.why_not)
+    if not own:
+        get = f"git fetch origin pull/{pull.ref.number}/head in the clone"
+        return _rung(Rung.PATCH_ID, Found.NOT_TRIED, f"no clone holds its head, and its own diff is not carried; {get}")
     whole = [sha for sha in window if all(ids.get(sha, {}).get(path) == made for path, made in own.items())]
     if whole:
         return _rung(Rung.PATCH_ID, Found.YES, f"{whole[0][:12]} makes the same change to each of its files", whole[0])

@@ -28,6 +28,13 @@ _RELAND = re.compile(
     rf"{_TAGS}(?:\[\s*re-?(?:land|appl|merg)[^\]#]*(?P<number>#\d{{1,9}})?[^\]]*\]|re-?(?:land(?:ed|s|ing)?|apply|applied|applies|applying)\b|unrevert\b)",
     re.IGNORECASE,
 )
+#: Behind a quoted title: why, or for how long, it is taken back as a whole. Anything else speaks of a part of it.
+_WHOLE = re.compile(
+    r"(?:[\s.,:;!\u2013\u2014-]|\[[^\]]*\]|\(?#\d{1,9}\)?)*"
+    r"(?:(?:due to|because|since|as it|for now|temporarily|again|until|to (?:unblock|fix|unbreak))\b.*)?",
+    re.IGNORECASE | re.DOTALL,
+)
+_PART = re.compile(r"(?:parts?|partly|partially|some|half|portions?|bits?)\b", re.IGNORECASE)
 _FILLER = re.compile(r"[\s:]*(?:(?:of|the|pr|pull request)\b[\s:]*)*", re.IGNORECASE)
 _LEADING_NUMBER = re.compile(r"\(?#(\d{1,9})\)?[\s:,-]*")
 _QUOTES = {'"': '"', "'": "'", "“": "”", "`": "`"}
@@ -58,7 +65,8 @@ class Title:
     `own` is the number of the pull request that the commit landed, `carried` are further numbers at the end
     (a cherry-pick by a pull request of its own: `TITLE (#N) (#M)`). `negates` is True for a revert, False for
     a re-land, None for anything else; `about` is the title that these speak of. `doubtful`: a revert without
-    quotes that ends in one number, which may be its own or that of what it reverts.
+    quotes that ends in one number, which may be its own or that of what it reverts. `partial`: it speaks of a part
+    of it (`Revert "T" in docs only`), so that the title alone takes nothing back.
     """
 
     text: str
@@ -67,6 +75,7 @@ class Title:
     negates: bool | None = None
     about: Title | None = None
     doubtful: bool = False
+    partial: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +120,11 @@ def _undoing(
     groups = found.groupdict()
     rest = text[_FILLER.match(text, found.end()).end() :]  # type: ignore[union-attr]  # it matches nothing, too
     closing = _QUOTES.get(rest[:1])
+    partial = _PART.match(rest) is not None
     if closing is not None and closing in rest[1:]:
-        about, doubtful = parse_title(rest[1 : rest.rindex(closing)], depth + 1), False
+        end = rest.rindex(closing)
+        about, doubtful = parse_title(rest[1:end], depth + 1), False
+        partial = _WHOLE.fullmatch(rest, end + 1) is None
     else:
         number = groups.get("number")
         number = _LEADING_NUMBER.match(number) if number else _LEADING_NUMBER.match(rest)
@@ -125,7 +137,7 @@ def _undoing(
     power = int(groups["power"]) if groups.get("power") else 1
     for _ in range(min(power, _MOST_NESTED) - 1):  # Gerrit: Revert^2 "T" is a revert of Revert "T"
         about = Title(text=f'Revert "{about.text}"', negates=True, about=about)
-    return Title(text=text, own=own, negates=negates, about=about, doubtful=doubtful)
+    return Title(text=text, own=own, negates=negates, about=about, doubtful=doubtful, partial=partial)
 
 
 def parse_body(body: str) -> Claims:
@@ -169,7 +181,15 @@ _SUCCEEDS = re.compile(
     re.IGNORECASE,
 )
 _REF = re.compile(
-    r"https?://[^\s/]+/(?P<at>[\w.-]+/[\w.-]+)/pull/(?P<n>\d{1,9})|(?P<repo>[\w.-]+/[\w.-]+)?#(?P<number>\d{1,9})"
+    r"https?://(?P<host>[^/\s]+)/(?P<at>[\w.-]+/[\w.-]+)/pull/(?P<n>\d{1,9})"
+    r"|(?P<repo>[\w.-]+/[\w.-]+)?#(?P<number>\d{1,9})"
+)
+_CLAUSE_ENDS = re.compile(r"[.;!?:()]\s|[;!?()]|\b(?:but|and)\b", re.IGNORECASE)
+#: Before a verb it says that nothing is superseded, or that something could be: whoever does it says so plainly.
+_NO_CLAIM = re.compile(
+    r"(?:\b(?:not|never|no|nor|neither|without|cannot|could|can|might|may|would|if|whether|unless|instead|rather)\b"
+    r"|n['\u2019]t\b)(?:\W+[\w'\u2019-]+){0,5}\W*$",
+    re.IGNORECASE,
 )
 
 
@@ -178,14 +198,19 @@ def names_reverted_pulls(body: str, repo: str) -> tuple[int, ...]:
     return tuple(number for at, number in parse_body(body).reverts_pulls if at in ("", repo.casefold()))
 
 
-def names_superseded_pulls(title: str, body: str, repo: str) -> tuple[int, ...]:
-    """Return the pull requests of `repo` that a later one's title or description says it supersedes, replaces or
-    lands again."""
+def names_superseded_pulls(title: str, body: str, home: str) -> tuple[tuple[str, int], ...]:
+    """Return the pull requests (`host/owner/repo`, folded, and number) that another one's title or description says
+    it supersedes, replaces or lands again. A bare `#N` is one of `home`, the repository (`host/owner/repo`) whose pull
+    request says so; `owner/repo#N` is on its host."""
+    home = home.casefold()
     found = []
     for line in [title, *(line for line, _ in own_lines(body))]:
         for match in _SUCCEEDS.finditer(line):
+            clause = _CLAUSE_ENDS.split(line[max(0, match.start() - _LONGEST) : match.start()])[-1]
+            if _NO_CLAIM.search(clause) or line[match.end() :].lstrip(" *_").startswith("?"):
+                continue
             for ref in _REF.finditer(match["refs"]):
-                at = (ref["at"] or ref["repo"] or repo).casefold()
-                if at == repo.casefold():
-                    found.append(int(ref["n"] or ref["number"]))
+                at = f"{ref['host']}/{ref['at']}" if ref["at"] else f"{home.partition('/')[0]}/{ref['repo']}"
+                at = at if ref["at"] or ref["repo"] else home
+                found.append((at.casefold(), int(ref["n"] or ref["number"])))
     return tuple(found)

@@ -55,13 +55,11 @@ def observe(
 
     `forge(host)` gives a host's forge (`hosts.Forges`); it is called only for hosts that must be asked:
     those of pull requests of which nothing is known that is younger than `ttl`. With `offline`, or an `as_of`
-    (then nothing counts that was said after the end of that day, UTC), nothing is asked. `now` has a zone.
+    (then nothing counts that was said after that time, or after the end of that day, UTC), nothing is asked. `now` has a zone.
     Raises what the store raises; failures of forges are in the answer.
     """
     wanted = list(dict.fromkeys(refs))
-    before = (
-        iso(datetime(as_of.year, as_of.month, as_of.day, tzinfo=timezone.utc) + timedelta(days=1)) if as_of else None
-    )
+    before = None if as_of is None else iso(_after(as_of))
     known: dict[Ref, Pull | Gone | None] = {ref: store.newest(ref, before) for ref in wanted}
     failures: dict[Ref, Unanswered] = {}
     if not offline and as_of is None:
@@ -76,6 +74,13 @@ def observe(
     return {
         ref: Observed(ref=ref, fact=fact, age=_age(fact, now), failure=failures.get(ref)) for ref, fact in known.items()
     }
+
+
+def _after(as_of: date) -> datetime:
+    """The first second after a day (UTC) or a time."""
+    if isinstance(as_of, datetime):
+        return as_of + timedelta(seconds=1)
+    return datetime(as_of.year, as_of.month, as_of.day, tzinfo=timezone.utc) + timedelta(days=1)
 
 
 def require_something(observed: Mapping[Ref, Observed]) -> None:

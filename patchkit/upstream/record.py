@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass, replace
+from datetime import date, datetime, time, timezone
 from typing import TYPE_CHECKING, Any
 
 from patchkit.core.errors import ConfigError
@@ -24,7 +26,9 @@ _TEXTS = (
     "title", "head", "landed_as", "landed_at", "reverted_as", "first_release", "merged_elsewhere", "as_of",
 )  # fmt: skip
 _REFS = ("reverted_by", "superseded_by")
-_KEYS = {"state", "evidence", *_TEXTS, *_REFS}
+_KEYS = {"state", "closed", "evidence", *_TEXTS, *_REFS}
+#: A sentence that a machine wrote: what was asked, and the answer. Others were written by people, and stay.
+_MADE = re.compile(r"[a-z][a-z -]*: (?:yes|no): ")
 #: A date or a time in UTC; a date may be less exact: 2026, 2026-09, 2026-09-12.
 _TIME = r"[0-9]{4}(?:-[0-9]{2}(?:-[0-9]{2}(?:T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)?)?)?"
 _FORMS = {
@@ -34,7 +38,7 @@ _FORMS = {
     "landed_as": (r"[0-9a-f]{40}", "40 hex digits of a commit"),
     "reverted_as": (r"[0-9a-f]{40}", "40 hex digits of a commit"),
 }
-_HINT = "correct it, or write it anew: patchkit status --save"
+_HINT = "correct it, or take the committed one: git checkout patches/upstream.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,15 +52,30 @@ class Record:
         return Record(fates={ref: fate for ref, fate in self.fates.items() if is_by(fate.as_of, date)})
 
 
-def is_by(time: str | None, date: str) -> bool:
-    """Whether `time` (of any exactness) lies, to its very end, not after the end of `date`."""
-    return time is not None and _end(time) <= _end(date)
+def is_by(when: str | None, date_: str) -> bool:
+    """Whether `when` (of any exactness) lies, to its very end, not after the end of `date_`."""
+    return when is not None and _end(when) <= _end(date_)
 
 
-def _end(time: str) -> str:
-    """The last instant that `time` may mean, comparable as text."""
-    full = "9999-12-31T23:59:59Z"
-    return time + full[len(time) :]
+def last_day(text: str) -> date:
+    """The last day that a date of any exactness may mean: of 2026-09 the 30th. Raises ValueError for none."""
+    year, month, day = int(text[:4]), text[5:7], text[8:10]
+    if day:
+        return date(year, int(month), int(day))
+    following = date(year + 1, 1, 1) if not month or month == "12" else date(year, int(month) + 1, 1)
+    return date.fromordinal(following.toordinal() - 1)
+
+
+def last_instant(text: str) -> datetime:
+    """The last second that a date or time of any exactness may mean, in UTC. Raises ValueError for none."""
+    if len(text) > 10:
+        return datetime.fromisoformat(text.replace("Z", "+00:00"))
+    return datetime.combine(last_day(text), time(23, 59, 59), timezone.utc)
+
+
+def _end(text: str | None) -> datetime:
+    """The last instant of `text`; the beginning of time for None."""
+    return datetime.min.replace(tzinfo=timezone.utc) if text is None else last_instant(text)
 
 
 def render(record: Record) -> str:
@@ -66,7 +85,7 @@ def render(record: Record) -> str:
 
 
 def _plain(fate: Fate) -> dict[str, Any]:
-    known: dict[str, Any] = {"state": fate.state.value}
+    known: dict[str, Any] = {"state": fate.state.value, **({"closed": True} if fate.closed else {})}
     for name in (*_TEXTS, *_REFS):
         value = getattr(fate, name)
         if value not in (None, ""):
@@ -83,11 +102,17 @@ def _sentence(evidence: Evidence) -> str:
 
 def parse(text: str, name: str) -> Record:
     """The record in `text`; `name` is the file's in messages. Raises ConfigError with every problem at once."""
-    try:
-        document = json.loads(text)
-    except ValueError as error:
-        raise ConfigError(f"{name}: expected JSON: {error}", hint=_HINT) from None
     problems: list[str] = []
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        twice = [key for key, count in Counter(key for key, _ in pairs).items() if count > 1]
+        problems.extend(f"{name}: the key {key!r} is there twice" for key in twice)
+        return dict(pairs)
+
+    try:
+        document = json.loads(text, object_pairs_hook=unique)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{name}: expected JSON: {error}", hint=_HINT) from None
     if not isinstance(document, dict) or document.get("version") != VERSION:
         found = document.get("version") if isinstance(document, dict) else type(document).__name__
         raise ConfigError(f"{name}: expected version {VERSION} of the record, found {found!r}", hint=_HINT)
@@ -119,13 +144,16 @@ def _fate(key: str, value: object, where: str, problems: list[str]) -> Fate | No
         problems.append(f"{where}.as_of: expected since when this is known, found nothing")
     refs = {name: None if value.get(name) is None else _ref(value[name], f"{where}.{name}", problems) for name in _REFS}
     evidence = value.get("evidence", [])
-    if not isinstance(evidence, list) or not all(isinstance(item, str) for item in evidence):
+    if not isinstance(evidence, list) or not all(_is_text(item) for item in evidence):
         problems.append(f"{where}.evidence: expected a list of sentences")
+    closed = value.get("closed", False)
+    if not isinstance(closed, bool):
+        problems.append(f"{where}.closed: expected true or false, found {closed!r}")
     if len(problems) > before or ref is None:
         return None
     told = tuple(Evidence(question="record", found=Found.YES, detail=sentence) for sentence in evidence)
     title = texts.pop("title") or ""
-    return Fate(ref=ref, state=State(value["state"]), title=title, evidence=told, **texts, **refs)  # type: ignore[arg-type]
+    return Fate(ref=ref, state=State(value["state"]), title=title, closed=closed, evidence=told, **texts, **refs)  # type: ignore[arg-type]
 
 
 def _ref(value: object, where: str, problems: list[str]) -> Ref | None:
@@ -140,10 +168,23 @@ def _text(name: str, value: object, where: str, problems: list[str]) -> str | No
     if value is None:
         return None
     form, meaning = _FORMS.get(name, (r"(?s).*", "a text"))
-    if not isinstance(value, str) or not re.fullmatch(form, value):
+    if not _is_text(value) or not re.fullmatch(form, str(value)) or not (form is not _TIME or _is_time(str(value))):
         problems.append(f"{where}: expected {meaning}, found {value!r}")
         return None
-    return value
+    return str(value)
+
+
+def _is_text(value: object) -> bool:
+    """Whether `value` is a text that can be written as UTF-8."""
+    return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
+
+
+def _is_time(text: str) -> bool:
+    try:
+        last_instant(text)
+    except ValueError:
+        return False
+    return True
 
 
 def combine(recorded: Fate | None, fresh: Fate | None) -> Fate | None:
@@ -154,27 +195,31 @@ def combine(recorded: Fate | None, fresh: Fate | None) -> Fate | None:
     """
     if recorded is None or fresh is None:
         return fresh if recorded is None else recorded
-    if _end(recorded.as_of or "0") > _end(fresh.as_of or "0"):
+    if _end(recorded.as_of) > _end(fresh.as_of):
         recorded, fresh = fresh, recorded
+    told = tuple(item for item in recorded.evidence if not _MADE.match(item.detail))
+    evidence = tuple(dict.fromkeys((*told, *fresh.evidence)))
     filled = replace(
         fresh,
+        evidence=evidence,
         **{
             name: getattr(fresh, name) or getattr(recorded, name)
             for name in ("title", "head", "landed_as", "landed_at", "superseded_by", "first_release")
         },
     )
-    if fresh.state is State.UNKNOWN and recorded.state is not State.UNKNOWN:
-        return replace(recorded, evidence=(*recorded.evidence, *fresh.evidence))
+    if fresh.state is State.UNKNOWN and _outlives(recorded, fresh):
+        return replace(recorded, evidence=tuple(dict.fromkeys((*recorded.evidence, *fresh.evidence))))
     relanded = fresh.landed_as is not None and recorded.landed_as is not None and fresh.landed_as != recorded.landed_as
     if fresh.state is State.MERGED and recorded.state is State.REVERTED and not relanded:
-        return replace(
-            filled,
-            state=State.REVERTED,
-            reverted_by=recorded.reverted_by,
-            reverted_as=recorded.reverted_as,
-            evidence=(*fresh.evidence, *recorded.evidence),
-        )
+        return replace(filled, state=State.REVERTED, reverted_by=recorded.reverted_by, reverted_as=recorded.reverted_as)
     landed_before = recorded.state is State.MERGED and recorded.landed_as is not None
     if fresh.state is State.ABANDONED and landed_before:  # closed by the bot that landed it: seen then, not seen now
-        return replace(filled, state=State.MERGED, evidence=(*fresh.evidence, *recorded.evidence))
+        return replace(filled, state=State.MERGED)
     return filled
+
+
+def _outlives(recorded: Fate, fresh: Fate) -> bool:
+    """Whether what was known holds, though nothing is known now: but for an open one that is closed now."""
+    if fresh.closed:
+        return recorded.state not in (State.OPEN, State.DRAFT, State.UNKNOWN)
+    return recorded.state is not State.UNKNOWN

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from patchkit.upstream.containment import first_release
 from patchkit.upstream.facts import Evidence, Fate, Found, Gone, Landing, Pull, Ref, Rung, State
-from patchkit.upstream.landing import find_landing, is_exhausted, landed_by_content, seconds
+from patchkit.upstream.landing import find_landing, is_exhausted, is_strange, landed_by_content, seconds
 from patchkit.upstream.messages import names_superseded_pulls, parse_title
-from patchkit.upstream.turns import PICKED, REVERTED, turns_from_mentions, turns_of
+from patchkit.upstream.turns import LANDED, PICKED, REVERTED, turns_from_mentions, turns_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,15 +54,17 @@ def tell(
     if isinstance(answer, Pull):
         landing = find_landing(answer, history, patch_ids, content)
         pull = answer
+        if history is not None and is_strange(pull, history):
+            history = patch_ids = None  # the ladder says why; what follows is by the forge alone
     else:
         pull, landing = _without_forge(ref, answer, history, content)
         patch_ids = None
     turns = _turns(pull, landing, history, patch_ids)
     successor, why = _successor(pull)
-    there = [turn for turn in turns if _is_on_base(turn, history)]
+    elsewhere = _other_branch(pull, history)
+    there = [turn for turn in turns if _is_on_base(turn, history, elsewhere=elsewhere is not None)]
     state = _state(answer, landing, there, successor)
     landed, reverted = _last_landing(there), next((turn for turn in reversed(there) if not turn.present), None)
-    as_of = [time for time in (answer.as_of if answer else None, history.as_of if history else None) if time]
     fate = Fate(
         ref=ref,
         state=state,
@@ -74,7 +76,9 @@ def tell(
         reverted_as=reverted.sha or None if reverted else None,
         superseded_by=successor or _relander(ref, landed),
         first_release=first_release(history, turns) if history else None,
-        as_of=min(as_of, default=None),
+        as_of=(answer.as_of if answer else history.as_of if history else None) or None,
+        merged_elsewhere=None if any(turn.present for turn in there) else elsewhere,
+        closed=state is State.UNKNOWN and isinstance(answer, Pull) and answer.state == "closed",
         evidence=(*landing.evidence, *_evidence(pull, there, history, patch_ids), *([why] if why else [])),
     )
     return Story(fate=fate, landing=landing, turns=turns)
@@ -170,18 +174,27 @@ def _next_by_content(
     return (same[0], not last.present) if same else None
 
 
-def _is_on_base(turn: Turn, history: History | None) -> bool:
-    """Whether the base branch holds a turn; where the clone is too old to know, the forge's word counts."""
-    if history is None:
-        return True
-    if history.place(turn.sha) is not None:
+def _other_branch(pull: Pull, history: History | None) -> str | None:
+    """The branch that it was merged into, where that is another one than the default branch."""
+    default = pull.default_branch or (history.branch if history is not None else "")
+    return pull.base if pull.state == "merged" and default and pull.base not in ("", default) else None
+
+
+def _is_on_base(turn: Turn, history: History | None, *, elsewhere: bool) -> bool:
+    """Whether the base branch holds a turn; where the clone is too old to know, the forge's word counts.
+
+    Of a landing `elsewhere` the forge says that it went into another branch.
+    """
+    if history is not None and history.place(turn.sha) is not None:
         return history.on_base(turn.sha)
-    return history.shallow or turn.time > history.as_of
+    if elsewhere and turn.how == LANDED:
+        return False
+    return history is None or history.shallow or turn.time > history.as_of
 
 
 def _state(answer: Pull | Gone | None, landing: Landing, there: Sequence[Turn], successor: Ref | None) -> State:
     if there:
-        return State.MERGED if there[-1].present else State.SUPERSEDED if successor else State.REVERTED
+        return State.MERGED if there[-1].present else State.REVERTED  # a successor is told beside it
     if isinstance(answer, Gone):
         return State.GONE
     if answer is None:
@@ -217,22 +230,30 @@ def _relander(ref: Ref, landed: Turn | None) -> Ref | None:
     return _by(ref, landed) if again else None
 
 
+def _place(ref: Ref) -> str:
+    return f"{ref.host}/{ref.repo}".casefold()
+
+
+def _lands_again(mention: Mention, pull: Pull) -> bool:
+    """Whether the title is that of a re-land of this one: by its number, else by its whole title."""
+    title = parse_title(mention.title)
+    if title.negates is not False or title.about is None or _place(mention.ref) != _place(pull.ref):
+        return False
+    if title.about.own is not None:
+        return title.about.own == pull.ref.number
+    return title.about.text == parse_title(pull.title).text
+
+
 def _successor(pull: Pull) -> tuple[Ref | None, Evidence | None]:
     """The newest pull request, merged ones first, that says that it supersedes this one or lands it again; or the
-    one on whose landing this one was closed."""
+    one on whose landing this one was closed. One of another repository must name this one in full."""
     found: list[tuple[bool, int, Mention]] = []
     for mention in pull.mentions or ():
         if mention.state == "closed" or mention.ref == pull.ref:
             continue
-        named = names_superseded_pulls(mention.title, mention.body, pull.ref.repo)
-        title = parse_title(mention.title)
-        again = title.negates is False and title.about is not None and title.about.own in (None, pull.ref.number)
-        again = (
-            again
-            and title.about is not None
-            and (title.about.own is not None or title.about.text == parse_title(pull.title).text)
-        )
-        if pull.ref.number in named or again:
+        home = f"{mention.ref.host}/{mention.ref.repo}"
+        named = names_superseded_pulls(mention.title, mention.body, home)
+        if (_place(pull.ref), pull.ref.number) in named or _lands_again(mention, pull):
             found.append((mention.state == "merged", mention.ref.number, mention))
     if found:
         mention = max(found, key=lambda item: item[:2])[2]
@@ -257,6 +278,12 @@ def _evidence(pull: Pull, there: Sequence[Turn], history: History | None, patch_
         found.append(Evidence(question=question, found=Found.YES, detail=detail, commit=turn.sha or None))
     if there and there[-1].present:
         found.append(_not_taken_back(pull, history, patch_ids))
+    known = {turn.sha for turn in there}
+    parts = history.takes_back_a_part_of(pull.ref.number) if history is not None else ()
+    for commit in (history.commit(place) for place in parts) if history is not None else ():
+        if commit.sha not in known and history is not None and history.on_base(commit.sha):
+            detail = f"{commit.sha[:12]} says that it takes back a part: {commit.subject}"
+            found.append(Evidence(question="partial revert", found=Found.YES, detail=detail, commit=commit.sha))
     return found
 
 

@@ -109,7 +109,7 @@ class _Chain:
             return
         if how == LANDED and via != "landing" and not self._history.on_base(commit.sha):
             how = PICKED
-        number = self._history.title(place).own
+        number = self._history.number(place)
         self._turns[place] = Turn(sha=commit.sha, time=commit.time, present=present, how=how, via=via, number=number)
         self._left.append(place)
 
@@ -154,13 +154,13 @@ def _is_same_repository(mention: Mention, pull: Pull) -> bool:
 def _after(mention: Mention, present: dict[int, bool], texts: dict[str, bool]) -> bool | None:
     """Whether the change is there after that merge; None where the mention is neither revert nor re-land of it."""
     title = parse_title(mention.title)
-    about, flips = title.about, bool(title.negates)
+    about, flips = None if title.partial else title.about, bool(title.negates)
     while about is not None:
         if about.own in present:
             return present[about.own or 0] != flips
         if about.text in texts and about.own is None:
             return texts[about.text] != flips
-        if about.negates is None:
+        if about.negates is None or about.partial:
             break
         flips, about = flips != about.negates, about.about
     if title.negates:

@@ -266,3 +266,22 @@ def test_the_legacy_script_lists_everything() -> None:
     for each in script.commands:
         first = each.raw.splitlines()[0].split()[0].strip("\"'([{") if each.raw.split() else ""
         assert first in lines[each.line - 1], each
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["echo a\n", "X=1\n", "a > b\n\n", "a <<'E'\n\\x\nE\n", "a | b # c\n\t", "if a; then\n  ", "echo 'q\n\\r'\n"],
+)
+def test_a_line_that_starts_with_a_quoted_name_is_a_command(before: str) -> None:
+    after = "\nfi\n" if before.startswith("if") else "\n"
+    last = parse(f"{before}\\cp x y{after}".encode(), "x").commands[-1]
+    assert [word.text for word in last.words] == ["cp", "x", "y"]
+    assert last.line == before.count("\n") + 1
+
+
+def test_a_trap_is_read_as_commands() -> None:
+    script = parse(b"W=w\nend() { rm $W; }\ntrap end EXIT\ntrap 'rm \"$W\" x' INT\ntrap - TERM\nW=v\n", "x")
+    removed = [[word.text for word in each.words] for each in script.commands if each.program == "rm"]
+    assert removed == [["rm", "w"], ["rm", "w", "x"]]
+    assert not [remark for remark in script.remarks if remark.kind == "uncalled"]
+    assert all(each.conditions[0].relation == "trap" for each in script.commands if each.program == "rm")

@@ -139,6 +139,12 @@ def lines(prefix: str, count: int) -> str:
     return "".join(f"{prefix}_{n} = {n}\n" for n in range(1, count + 1))
 
 
+@pytest.fixture(autouse=True)
+def _temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a failed run keeps goes away with the test."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+
 @pytest.fixture
 def bench(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Workbench:
     """A project with the image `demo` and five small modules in its root; no stack yet."""
@@ -211,7 +217,7 @@ def secure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Secure]:
 
     running = Secure(tmp_path)
     running.files["/x.co"] = KERNEL
-    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+    for name in ("PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("SSL_CERT_FILE", str(running.certificate))
     yield running

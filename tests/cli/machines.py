@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import shlex
 import shutil
 import subprocess
 import sys
@@ -22,11 +23,14 @@ if TYPE_CHECKING:
 SITE = f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
 
 
-def make_wheel(name: str, version: str, *needs: str, code: str = "") -> tuple[str, bytes]:
-    """A wheel with one module that holds its version."""
+def make_wheel(
+    name: str, version: str, *needs: str, code: str = "", more: dict[str, str] | None = None
+) -> tuple[str, bytes]:
+    """A wheel with one module that holds its version, and `more` files."""
     info = f"{name}-{version}.dist-info"
     files = {
         f"{name}.py": f"VERSION = {version!r}\n{code}",
+        **(more or {}),
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
         + "".join(f"Requires-Dist: {need}\n" for need in needs),
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: a test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
@@ -52,8 +56,16 @@ class Index:
         self.url = f"http://127.0.0.1:{self.server.server_port}/simple"
         threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
 
-    def add(self, name: str, version: str, *needs: str, sha256: str = "", code: str = "") -> str:
-        file, data = make_wheel(name, version, *needs, code=code)
+    def add(
+        self,
+        name: str,
+        version: str,
+        *needs: str,
+        sha256: str = "",
+        code: str = "",
+        more: dict[str, str] | None = None,
+    ) -> str:
+        file, data = make_wheel(name, version, *needs, code=code, more=more)
         digest = sha256 or hashlib.sha256(data).hexdigest()
         (self.folder / "files").mkdir(exist_ok=True)
         (self.folder / "files" / file).write_bytes(data)
@@ -102,6 +114,10 @@ class Machine:
 
     def where(self) -> tuple[str, ...]:
         return ("--image", "demo", "--root", "/", "--site", str(self.site))
+
+    def typed(self, command: str) -> str:
+        """What hints tell to type for this target."""
+        return shlex.join(("patchkit", command, *self.where(), "-C", str(self.bench.project)))
 
     def run(self, command: str, *more: str) -> Any:
         return self.bench.run(command, *self.where(), *more)

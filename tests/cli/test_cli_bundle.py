@@ -2,21 +2,51 @@
 
 from __future__ import annotations
 
+import compileall
 import glob
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import zipfile
+from importlib.util import MAGIC_NUMBER
 from typing import TYPE_CHECKING
 
 import pytest
+
+import patchkit.core.bundle
+from patchkit.app import project as projects
+from patchkit.app.bundle import make_bundle
 
 from .conftest import SCHEMA, Workbench, contents
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+#: All of core that a bundle loads to find that everything is applied already. It is compiled anew at each start:
+#: whoever lets this grow makes every start slower (`make bench` tells by how much).
+LIGHT = {
+    *("bundle", "canonical", "errors", "holding", "identity", "ledger", "lockfile", "operate", "options", "paths"),
+    *("program", "report", "roots", "selection", "site", "tree", "values", "verdicts"),
+}
+#: What takes as long to load as all of that.
+HEAVY = {"dataclasses", "inspect", "typing", "tempfile", "subprocess", "shutil", "zipfile", "pathlib", "logging"}
+WHERE_FROM = """
+import sys
+from importlib.util import MAGIC_NUMBER
+sys.path.insert(0, sys.argv[1])
+from patchkit.core import operate
+print(MAGIC_NUMBER.hex(), operate.apply.__code__.co_filename)
+"""
+RUN_AND_TELL = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from patchkit.core.bundle import main, reader
+code = main(sys.argv[2:], reader())
+print(code, *sorted(sys.modules), file=sys.stderr)
+"""
 
 #: Every Python from 3.10 on that is at hand: this one, the system's, and those beside it.
 PYTHONS = sorted(
@@ -65,7 +95,9 @@ def test_it_does_what_the_full_tool_does(five: Workbench, tmp_path: Path, python
         full = five.run(command, *only, "--image", "demo", "--root", str(five.root), "--json")
         document = json.loads(mine.stdout)
         SCHEMA.validate(document)
-        expected = json.loads(full.out.replace(str(five.root), str(other)))
+        told = re.sub(r"patchkit (\w+)((?: --force)?) --image demo", rf"python3 {path} \1\2", full.out)
+        told = told.replace(f" -C {five.project}", "").replace(str(five.root), str(other))
+        expected = json.loads(told)
         assert (mine.returncode, document) == (full.code, expected), command
         assert mine.stderr == b""
         assert {p: c for p, c in contents(other).items() if "/log" not in p} == {
@@ -87,6 +119,14 @@ def test_refusals_are_the_same(five: Workbench) -> None:
     assert default.stderr.startswith(
         (b"error: /: it holds no site directory", b"error: /usr/lib/python3/dist-packages: ")
     )
+
+
+@pytest.mark.parametrize("command", ["apply", "verify", "revert", "diff", "status"])
+def test_an_empty_root_is_none(five: Workbench, command: str) -> None:
+    """`--root "$ROOT"` with an empty variable must not work on `/`."""
+    refused = run(bundle(five), command, "--root", "")
+    assert refused.returncode == 2
+    assert refused.stderr.startswith(b"error: --root : no such directory\n")
 
 
 def test_a_damaged_bundle_says_so(five: Workbench) -> None:
@@ -114,3 +154,95 @@ def test_a_stale_lock_makes_no_bundle(five: Workbench) -> None:
     result = five.run("bundle", "--image", "demo", "-o", str(five.project.parent / "x.pyz"))
     assert result.code == 2
     assert not (five.project.parent / "x.pyz").exists()
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_what_finds_everything_applied_is_light(five: Workbench, python: str) -> None:
+    path = bundle(five)
+    words = ["apply", "--root", str(five.root)]
+    assert run(path, *words, python=python).returncode == 0
+    told = subprocess.run(
+        [python, "-I", "-S", "-c", RUN_AND_TELL, str(path), *words], capture_output=True, check=True, text=True
+    )
+    assert "already applied, nothing to do" in told.stdout
+    code, *loaded = told.stderr.split()
+    assert code == "0"
+    assert {name.rpartition(".")[2] for name in loaded if name.startswith("patchkit.core.")} == LIGHT
+    assert not HEAVY.intersection(loaded)
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_byte_code_that_goes_along_is_for_one_version(five: Workbench, tmp_path: Path, python: str) -> None:
+    core = os.path.dirname(patchkit.core.bundle.__file__)
+    assert compileall.compile_dir(core, quiet=1)
+    project = projects.find(str(five.project))
+    path = tmp_path / "once.pyz"
+    path.write_bytes(make_bundle(project, project.lock("demo"), compiled=True))
+    with zipfile.ZipFile(path) as archive:
+        names = [name for name in archive.namelist() if name.startswith("patchkit/core/")]
+    assert {name for name in names if name.endswith(".pyc")} == {f"{name}c" for name in names if name.endswith(".py")}
+    for words in (("apply",), ("apply",), ("verify",), ("revert",)):
+        done = run(path, *words, "--root", str(five.root), python=python)
+        assert (done.returncode, done.stderr) == (0, b""), words
+    told = subprocess.run([python, "-I", "-S", "-c", WHERE_FROM, str(path)], capture_output=True, check=True, text=True)
+    magic, file = told.stdout.split(maxsplit=1)
+    assert file.startswith(str(path)) == (magic != MAGIC_NUMBER.hex())
+
+
+def test_byte_code_that_does_not_fit_its_source_stays_behind(five: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = projects.find(str(five.project))
+    monkeypatch.setattr("sys.pycache_prefix", str(five.project / "nowhere"))
+    lock = project.lock("demo")
+    assert make_bundle(project, lock, compiled=True) == make_bundle(project, lock)
+
+
+def test_what_was_written(five: Workbench) -> None:
+    path = five.project.parent / "k3.pyz"
+    done = five.run("bundle", "--image", "demo", "-o", str(path))
+    assert done.out.startswith("bundle demo: written, stack version 1, lock sha256:")
+    assert f"\n  file: {path}\n" in done.out
+    assert f"note: {path.stat().st_size} bytes, sha256 " in done.out
+    assert path.stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.parametrize(
+    ("where", "reason", "hint"),
+    [
+        ("no/such/k3.pyz", "No such file or directory", "make the directory first"),
+        ("file/k3.pyz", "Not a directory", "name another file"),
+        ("folder", "Is a directory", "name another file"),
+        ("full/k3.pyz", "No space left on device", "free some space"),
+        ("closed/k3.pyz", "Permission denied", "name a file in a directory that you may write to"),
+        ("sealed/k3.pyz", "Read-only file system", "name another file"),
+    ],
+)
+def test_where_it_cannot_be_written(five: Workbench, tmp_path: Path, where: str, reason: str, hint: str) -> None:
+    """Exit 8 with the path, the reason and what to do; what was there stays, and nothing else comes."""
+    place = tmp_path / "place"
+    (place / "folder").mkdir(parents=True)
+    (place / "file").write_text("")
+    (place / "closed").mkdir(mode=0o555)
+    become, mounted = [], None
+    if where.startswith(("full", "sealed", "closed")) and os.geteuid() != 0:
+        pytest.skip("needs root")
+    if where.startswith(("full", "sealed")):
+        mounted = place / where.partition("/")[0]
+        mounted.mkdir()
+        size = "64k" if where.startswith("full") else "64k,ro"
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", mounted], check=True)
+    if where.startswith("closed"):
+        become = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]  # root without root's powers
+    try:
+        run = [*become, sys.executable, "-m", "patchkit", "bundle", "--image", "demo", "-o", str(place / where)]
+        environment = {**os.environ, "PATCHKIT_CACHE": str(tmp_path / "cache")}
+        refused = subprocess.run([*run, "-C", str(five.project)], capture_output=True, text=True, check=False,
+                                 env=environment)  # fmt: skip
+        assert (refused.returncode, refused.stdout) == (8, "")
+        problem, told = refused.stderr.splitlines()
+        assert problem == f"error: -o {place / where}: the bundle cannot be written there: {reason}"
+        assert told.startswith(f"hint: {hint}")
+        assert not list(place.rglob("*.tmp"))
+        assert not list(place.rglob("k3.pyz*"))
+    finally:
+        if mounted is not None:
+            subprocess.run(["umount", mounted], check=True)

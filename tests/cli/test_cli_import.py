@@ -123,7 +123,7 @@ def test_embedded_bytes_survive(legacy: Workbench) -> None:
     legacy.run("import", str(SCRIPT), "--image", "demo")
     folder = legacy.project / "patches/demo"
     first = (folder / "0001-mla-small-heads.patch").read_bytes()
-    assert first.startswith(b"Description: imported from apply_patches.sh, line 103, 139\n")
+    assert first.startswith(b"Description: imported from apply_patches.sh, lines 103, 139\n")
     script_bytes = SCRIPT.read_bytes()
     assert first[first.index(b"diff --git") :] in script_bytes
     assert b"\n\n" in first[first.index(b"@@") :], "blank context lines stay as stripped as they were"
@@ -257,6 +257,28 @@ def test_other_forms_have_a_clear_error(bench: Workbench, tmp_path: Path) -> Non
     assert missing.code == 2
     assert "there is no such file" in missing.err
     assert bench.run("import", simple(bench), "--image", "demo", "--set", "nothing").code == 2
+
+
+def test_what_overlays_the_site_is_named(bench: Workbench) -> None:
+    lines = [
+        "SITE=/usr/lib/python3/dist-packages",
+        "cp /opt/overlay/fix.py $SITE/",
+        "cp -r /opt/overlay/. $SITE",
+        "cp /opt/y.py ./",
+        "rsync -a /opt/overlay/ $SITE",
+        "curl -o /opt/rocm/lib/a.so https://x.example/a.so",
+        "cp x.so /opt/rocm/lib/",
+        "curl https://x.example/a | sha256sum -c",
+        "rm -rf /usr/lib/python3",
+    ]
+    result = bench.run("import", simple(bench, "\n".join(lines) + "\n"), "--image", "demo", "--dry-run")
+    assert result.code == 5
+    assert "1 step from" in result.out
+    assert "lines 2, 3: demo/a.py" in result.out
+    first = DIFF.count("\n") + 4
+    for number, line in enumerate(lines[1:], start=first + 1):
+        assert f"apply.sh:{number}: `{line.split(' |')[0]}`" in result.out, line
+    assert f"{len(lines) - 1} places need a person; nothing was written" in result.err
 
 
 def test_nothing_to_import(bench: Workbench) -> None:

@@ -163,11 +163,13 @@ def test_a_step_that_fails_shows_its_last_lines(bench: Workbench) -> None:
     result = bench.run("apply", *machine(bench))
     assert result.code == 8
     assert result.out == ""
+    (log,) = bench.project.parent.glob("patchkit-*.log")
     assert result.err == (
         "error: step bad (run): `/bin/sh -c 'echo no such kernel >&2; exit 7'` failed: exit status 7\n"
         "    no such kernel\n"
         "error: rolled back: every file of the stack is as it was before this run\n"
         "error: rolled back: step bad (run)\n"
+        f"error: what the commands printed is kept in {log}\n"
         "hint: see its output above; correct the step or the machine, then run the same command again\n"
     )
     assert not (bench.site / ".patchkit").exists()

@@ -53,7 +53,7 @@ def test_what_is_installed_decides(machine: Machine) -> None:
     result = machine.run("verify")
     assert (result.code, result.err) == (
         4,
-        "error: step kern (pip): kern is 1.0, not 2.0\nhint: carry it out again: patchkit apply --image demo\n",
+        f"error: step kern (pip): kern is 1.0, not 2.0\nhint: carry it out again: {machine.typed('apply')}\n",
     )
     assert machine.run("apply").code == 0
     assert machine.version("kern") == "2.0"
@@ -150,7 +150,7 @@ def test_an_index_that_is_down(machine: Machine, index: Index) -> None:
 def test_without_an_index_lock_says_what_is_missing(machine: Machine, index: Index) -> None:
     machine.bench.stack([pip_step("kern==3.0")])
     result = machine.bench.run("lock", "--image", "demo", "--from", str(machine.root))
-    assert "step kern stays unresolved: the hashes of kern==3.0 is not known" in result.out
+    assert "step kern stays unresolved: the hashes of kern==3.0 are not known" in result.out
 
 
 def test_vendored_wheels_are_all_that_is_needed(machine: Machine, index: Index, tmp_path: Path) -> None:
@@ -185,13 +185,16 @@ def test_a_failure_after_it_takes_it_back(machine: Machine) -> None:
     machine.stack(machine.first(), pip_step("kern==2.0"), bad)
     result = machine.run("apply")
     assert result.code == 8
+    (log,) = machine.bench.project.parent.glob("patchkit-*.log")
     assert result.err == (
         "error: step bad (run): `false` failed: exit status 1\n"
         "error: rolled back: every file of the stack is as it was before this run\n"
         "error: step bad (run): what its command did is not undone: the step names no `revert`\n"
         "error: rolled back: step kern (pip)\n"
-        "hint: see its output above; correct the step or the machine, then run the same command again\n"
+        f"error: what the commands printed is kept in {log}\n"
+        "hint: correct the step or the machine, then run the same command again\n"
     )
+    assert "kern: installed kern 1.0 -> 2.0\n" in log.read_text()
     assert machine.version("kern") == "1.0"
     assert not (machine.site / ".patchkit").exists()
 
@@ -311,7 +314,7 @@ def test_an_installation_that_was_torn_is_made_anew(machine: Machine, then: str)
         4,
         (
             f"error: {machine.site}: an earlier run ended before its last step\n"
-            "hint: patchkit apply --image demo goes on with it, revert takes it off\n"
+            f"hint: {machine.typed('apply')} goes on with it, revert takes it off\n"
         ),
     )
     if then == "apply":

@@ -84,7 +84,7 @@ def test_a_moved_package_that_moves_again_is_drift(wanting: Machine) -> None:
         4,
         (
             "error: step kern (pip): dep is 1.0, not 2.0, which came with it\n"
-            "hint: carry it out again: patchkit apply --image demo\n"
+            f"hint: carry it out again: {wanting.typed('apply')}\n"
         ),
     )
     again = wanting.run("apply", "--json").json

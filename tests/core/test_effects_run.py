@@ -52,7 +52,8 @@ def ledger(path: Path) -> Any:
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     return write_tree(tmp_path / "site", TREE)
 
 
@@ -119,12 +120,15 @@ def test_a_failing_step_rolls_back_the_files_of_the_run(root: Path) -> None:
     before = snapshot(root)
     with pytest.raises(RefusedByMachineError) as caught:
         apply(stack, root)
+    (log,) = root.parent.glob("patchkit-*.log")
     assert caught.value.problems == (
         "step two (run): `/bin/sh -c 'echo partly > two; echo reason; exit 3'` failed: exit status 3\n    reason",
         "rolled back: every file of the stack is as it was before this run",
         "step two (run): what its command did is not undone: the step names no `revert`",
         "rolled back: step one (run)",
+        f"what the commands printed is kept in {log}",
     )
+    assert log.read_text().endswith("failed: exit status 3\nreason\n")
     (root / "two").unlink()
     assert snapshot(root) == before
     assert not leftovers(root)
@@ -158,7 +162,10 @@ def test_a_conflict_after_a_step_rolls_back_too(root: Path) -> None:
         apply(stack, root)
     assert caught.value.exit_code == 3
     assert caught.value.problems[0].startswith("step b: conflict")
-    assert caught.value.problems[-1] == "rolled back: step breaks (run)"
+    assert caught.value.problems[-2:] == (
+        "rolled back: the files of the stack; what a step changed and did not put back: b.txt",
+        "rolled back: step breaks (run)",
+    )
     assert (root / "a.txt").read_text() == numbered()
     assert ledger(root) is None
 

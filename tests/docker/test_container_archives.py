@@ -271,3 +271,82 @@ def test_the_engine_goes_away(project: Project, stopped: Container, tmp_path: Pa
         assert done.returncode in {0, 6}, done.stdout
         cuts.check(name, f"{name} after {budget} bytes", bundle=False)
     assert 6 in codes
+
+
+# ---- file systems in memory: archives see what lies under them
+
+
+def fill(target: Container, source: Container) -> None:
+    """Put the image's files into the site as the container itself sees it."""
+    chunks, _ = source.get_archive(f"/{SITE}")
+    run = ["docker", "exec", "-i", target.id, "tar", "-xf", "-", "-C", os.path.dirname(f"/{SITE}")]
+    subprocess.run(run, input=b"".join(chunks), check=True)
+
+
+def seen_inside(target: Container) -> bytes:
+    code, out = target.exec_run(["cat", f"/{SITE}/vllm/scheduler.py"])
+    assert code == 0
+    assert isinstance(out, bytes)
+    return out
+
+
+MEMORY = {
+    "at": {"tmpfs": {f"/{SITE}": "size=400k,exec"}},
+    "above": {"tmpfs": {"/usr/local": "size=400k,exec"}},
+    "below": {"tmpfs": {f"/{SITE}/vllm/entrypoints": ""}},
+    "mount": {"mounts": [{"Type": "tmpfs", "Target": f"/{SITE}/vllm/extra"}]},
+}
+
+
+@pytest.mark.parametrize("command", ["apply", "verify", "revert", "diff", "status"])
+@pytest.mark.parametrize("where", ["at", "above", "below", "mount"])
+@pytest.mark.parametrize("kind", ["busybox", "vllmlike"])
+def test_a_tmpfs_hides_the_site(
+    kind: str, where: str, command: str, project: Project, container: ContainerOf, stopped: Container
+) -> None:
+    """Without python3, or not running: refused, whatever is to be done, and whatever the archives show."""
+    options = MEMORY[where]
+    made = container(kind, start=kind == "busybox", **options)
+    if kind == "busybox":
+        made.exec_run(["mkdir", "-p", f"/{SITE}"])
+        fill(made, stopped)
+        pristine = seen_inside(made)
+    refused = project.run(command, "--container", made.id, "--json")
+    assert (refused.code, refused.json["errors"][0]["code"]) == (8, "environment"), refused.out
+    mount = next(iter(options.get("tmpfs", {})), None) or options["mounts"][0]["Target"]  # type: ignore[index]
+    assert f"it has a tmpfs at {mount}, " in refused.json["errors"][0]["message"]
+    assert refused.json["errors"][0]["hint"].endswith("or make a container without that tmpfs")
+    if kind == "busybox":
+        assert seen_inside(made) == pristine
+    assert not any(".patchkit" in entry["Path"] for entry in made.diff() or [])
+
+
+def test_a_tmpfs_elsewhere_is_nobodys_business(project: Project, container: ContainerOf) -> None:
+    elsewhere = {"/tmp": "", f"/{SITE}-other": "", "/run": ""}
+    run_life(project, ("--container", (made := container("vllmlike", start=False, tmpfs=elsewhere)).id), made)
+
+
+def test_a_tmpfs_and_python(project: Project, container: ContainerOf, stopped: Container) -> None:
+    """The bundle works inside, and sees what everybody there sees."""
+    made = container("vllmlike", tmpfs={f"/{SITE}": "size=400k,exec"})
+    fill(made, stopped)
+    there = ("--container", made.id)
+    assert project.run("apply", *there, "--json").json["outcome"] == "applied"
+    assert b"tokens >= limit + 1" in seen_inside(made)
+    assert project.run("verify", *there, "--json").json["outcome"] == "clean"
+    assert project.run("revert", *there, "--json").json["outcome"] == "reverted"
+
+
+def test_a_tmpfs_behind_a_link(project: Project, container: ContainerOf, stopped: Container) -> None:
+    """The mount is named by another path than the site: links are followed on both sides."""
+    made = container("vllmlike")
+    made.exec_run(["sh", "-c", "ln -s usr/local/lib /alias"])
+    image = made.commit()
+    try:
+        other = container(image=image.id, start=False, tmpfs={f"/alias/{SITE.partition('lib/')[2]}/vllm": ""})
+        refused = project.run("apply", "--container", other.id)
+        assert refused.code == 8
+        assert "it has a tmpfs at /alias/" in refused.err
+        other.remove(force=True)
+    finally:
+        made.client.images.remove(image.id)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pwd
+import re
+import shlex
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from typing import TYPE_CHECKING
 
@@ -86,6 +90,8 @@ def test_the_json_is_the_bundles(project: Project, running: Container, container
             expected["target"] = f"container:{running.id[:12]}:{expected['target']}"
         for error in expected["errors"]:
             error["message"] = error["message"].replace(f"/{SITE}: the", f"container:{running.id[:12]}:/{SITE}: the")
+            typed = f"patchkit apply --image {NAME} --container {running.id} -C {project.folder}"
+            error["hint"] = error["hint"].replace("python3 /tmp/b.pyz apply", typed)
         assert (mine.code, mine.json) == (theirs.returncode, expected)
         assert mine.err == ""
 
@@ -128,7 +134,6 @@ def test_which_container(project: Project, running: Container, container: Contai
     listed = project.run("status", "--container", "--json").json["containers"]
     assert {running.id, twin.id} <= {row["id"] for row in listed}
     assert {row["image"] for row in listed} == {"patchkit-test/vllmlike:1"}
-    assert running.name in project.run("apply", "--container").out
     missing = project.run("apply", "--container", "no-such-thing")
     assert missing.code == 2
     assert running.name in missing.err
@@ -136,6 +141,57 @@ def test_which_container(project: Project, running: Container, container: Contai
     assert several.code == 2
     assert "it names 2 containers" in several.err
     assert project.run("apply", "--container", running.id, "--root", "/").code == 2
+
+
+@pytest.mark.parametrize("kind", ["running", "stopped"])
+def test_hints_lead_into_the_container(kind: str, project: Project, container: ContainerOf) -> None:
+    """What a hint tells to type works on the container, whether the bundle or the client made it."""
+    made = container("vllmlike", start=kind == "running")
+
+    def typed(hint: str, command: str) -> int:
+        line = re.search(rf"patchkit {command}.*?(?=, then|; |$)", hint)
+        assert line is not None, hint
+        run = shlex.split(line.group())
+        assert run[run.index("--container") + 1] == made.id
+        return subprocess.run([sys.executable, "-m", *run], capture_output=True, check=False).returncode
+
+    refused = project.run("verify", "--container", made.id, "--json")
+    assert refused.code == 4
+    assert typed(refused.json["errors"][0]["hint"], "apply") == 0
+    assert project.run("verify", "--container", made.id).code == 0
+    mine = tarfile.TarInfo("worker.py")
+    made.put_archive(f"/{SITE}/vllm", tar_of(mine))
+    drifted = project.run("verify", "--container", made.id, "--json").json["errors"][0]["hint"]
+    assert typed(drifted, "diff") == 0
+    assert typed(drifted, "revert --force") == 0
+    assert project.run("verify", "--container", made.id).code == 4
+
+
+def tar_of(entry: tarfile.TarInfo) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        archive.addfile(entry)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_list_is_no_success_where_something_was_to_be_done(
+    command: str, project: Project, running: Container
+) -> None:
+    """Without a value the containers are listed; `apply` and `revert` have done nothing then, and say so."""
+    writes = command in ("apply", "revert")
+    listed = project.run(command, "--container")
+    assert running.name in listed.out
+    assert listed.code == (2 if writes else 0)
+    assert ("error: --container: no container is named; nothing was" in listed.err) == writes
+    told = project.run(command, "--container", "--json")
+    assert told.code == listed.code
+    assert running.id in {row["id"] for row in told.json["containers"]}
+    assert [error["code"] for error in told.json["errors"]] == (["config"] if writes else [])
+    assert told.json["outcome"] == ("refused" if writes else "reported")
+    if command == "apply":  # a plan changes nothing, but there is none either
+        assert project.run(command, "--container", "--dry-run").code == 2
+    assert not running.diff()
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -189,6 +245,7 @@ def test_two_clients(project: Project, running: Container) -> None:
     [
         ("client", 20),
         ("container", 5),
+        ("^C", 12),
         pytest.param("client", 200, marks=pytest.mark.kills),
         pytest.param("container", 60, marks=pytest.mark.kills),
     ],
@@ -207,10 +264,14 @@ def test_killed_at_any_time(who: str, count: int, project: Project, running: Con
         time.sleep(whole * (0.4 + 0.6 * (number // 2) / max(count // 2 - 1, 1)))
         if who == "client":
             client.send_signal(signal.SIGKILL)
+        elif who == "^C":
+            client.send_signal(signal.SIGINT)
+            assert client.wait(60) in {0, 130, -2}
+            assert project.run("verify", *there).code != 7, "nothing of it goes on inside"
         else:
             running.kill()
             running.start()
-        assert client.wait(60) in {0, 6, 8, -9}
+        assert client.wait(60) in {0, 6, 8, 130, -2, -9}
         seen = project.in_turn("verify", *there, "--json").json
         now = without_ledger(tree(running))
         if seen["outcome"] == "clean":

@@ -400,7 +400,7 @@ WAITS = {
 }
 
 
-@pytest.mark.parametrize("who", ["client", "container"])
+@pytest.mark.parametrize("who", ["client", "container", "^C"])
 def test_cut_off_in_the_middle_of_a_step(who: str, bench: Bench, machine: Container) -> None:
     """What is killed leaves a state that says so; the next run goes on with it, and a revert takes it all off."""
     bench.lock(
@@ -415,6 +415,12 @@ def test_cut_off_in_the_middle_of_a_step(who: str, bench: Bench, machine: Contai
             client.wait()
             assert way("apply").code == 7, "its command still runs"
             sh(machine, f"python3 -c 'import fcntl, os; fcntl.flock(os.open(\"/{SITE}\", 0), fcntl.LOCK_EX)'")
+        elif who == "^C":
+            client.send_signal(signal.SIGINT)
+            _, said = client.communicate(timeout=4)  # its command would take longer
+            assert client.returncode == 130
+            assert said == "interrupted; run the same command again: it finishes or undoes what was begun\n"
+            assert "sleep 5" not in sh(machine, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
         else:
             machine.kill()
             _, said = client.communicate(timeout=60)

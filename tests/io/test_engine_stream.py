@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from patchkit.core.errors import UnreachableError
 from patchkit.io.engine import Container, Finished, connect
 
 if TYPE_CHECKING:
@@ -50,26 +51,39 @@ class Played(socketserver.StreamRequestHandler):
                 self.connection.settimeout(5)
                 self.server.talk(self.connection)  # type: ignore[attr-defined]
                 return
-            answers = {"version": {"ApiVersion": "1.41"}, "exec": {"Id": "e1"}, "json": {"ExitCode": 3}}
+            assert path == "/_ping" or path.startswith("/v1.41/")
+            answers = {"_ping": "OK", "exec": {"Id": "e1"}, "json": {"ExitCode": 3}}
             body = json.dumps(answers[path.rpartition("/")[2]]).encode()
-            self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            head = f"HTTP/1.1 200 OK\r\nApi-Version: {self.server.speaks}\r\nContent-Length: {len(body)}\r\n\r\n"  # type: ignore[attr-defined]
+            self.wfile.write(head.encode() + body)
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Talk], Finished]]:
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socketserver.BaseServer]:
     server = socketserver.ThreadingUnixStreamServer(str(tmp_path / "engine.sock"), Played)
     server.daemon_threads = True
+    server.speaks = "1.41"  # type: ignore[attr-defined]
     threading.Thread(target=server.serve_forever, daemon=True).start()
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/engine.sock")
+    yield server
+    server.shutdown()
+    server.server_close()
 
+
+@pytest.fixture
+def run(server: socketserver.BaseServer) -> Callable[[Talk], Finished]:
     def run(talk: Talk) -> Finished:
         server.talk = talk  # type: ignore[attr-defined]
         with connect() as engine:
             return engine.run(CONTAINER, ["python3"], SENT, READY)
 
-    yield run
-    server.shutdown()
-    server.server_close()
+    return run
+
+
+def test_an_engine_that_is_too_old(server: socketserver.BaseServer) -> None:
+    server.speaks = "1.12"  # type: ignore[attr-defined]
+    with pytest.raises(UnreachableError, match=r"no container engine at unix://.*: it speaks version 1\.12 of the API"):
+        connect().__enter__()
 
 
 def test_output_that_comes_in_one_piece_with_the_head(run: Callable[[Talk], Finished]) -> None:

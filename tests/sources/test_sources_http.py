@@ -342,6 +342,26 @@ def test_tls_is_verified(secure: Any, kit: Any, authority: Any, monkeypatch: pyt
         assert http.get(secure.url("/a")).body == b"fine"
 
 
+def test_the_variables_that_name_certificates(
+    secure: Any, kit: Any, authority: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Each is heard, and pip's own before all others."""
+    secure.routes["/a"] = kit.status(200, b"fine")
+    other = tmp_path / "empty.pem"
+    other.write_text("")
+    names = ("SSL_CERT_FILE", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "PIP_CERT")
+    for number, name in enumerate(names):
+        for weaker in names[:number]:
+            monkeypatch.setenv(weaker, str(other))
+        monkeypatch.setenv(name, authority)
+        with quick() as http:
+            assert http.get(secure.url("/a")).body == b"fine"
+    monkeypatch.setenv("PIP_CERT", "/no/such")
+    with pytest.raises(ConfigError, match="/no/such: expected a file") as caught:
+        quick()
+    assert "PIP_CERT" in caught.value.hint
+
+
 def test_certificate_for_another_host(secure: Any, authority: Any) -> None:
     with quick(ca_bundle=authority) as http, pytest.raises(UnreachableError, match="found TLS refused"):
         http.get(secure.url("/a", host="127.0.0.1"))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.upstream.made_history import REPO, Made, pull, ref
 
 from patchkit.upstream.containment import Ancestry, clone_ancestry, contains, first_release, history_ancestry
 from patchkit.upstream.facts import Fate, Found, State
 from patchkit.upstream.history import read_history
 from patchkit.upstream.reverts import tell
 from patchkit.upstream.turns import Turn, turns_from_fate, turns_of
+from tests.upstream.made_history import REPO, Made, pull, ref
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +44,9 @@ def test_the_timing_of_4494(made: Made) -> None:
     both = made.land("Next (#4710)", {"c": "2\n"}, at="2026-08-13T00:00:00Z")
     made.git("tag", "v0.1.5")
     history = made.history()
-    story = tell(ref(4494), pull(4494, "Pad MLA", state="merged", merge_commit=sha, merged_at="2026-08-12T09:44:00Z"), history)
+    story = tell(
+        ref(4494), pull(4494, "Pad MLA", state="merged", merge_commit=sha, merged_at="2026-08-12T09:44:00Z"), history
+    )
     assert (story.fate.state, story.fate.reverted_by, story.fate.first_release) == (State.REVERTED, ref(4709), None)
     expected = {before: (False, "ancestry"), sha: (True, "ancestry"), waived: (True, "ancestry")}
     expected |= {revert: (False, "reverted"), both: (False, "reverted")}
@@ -194,11 +196,20 @@ def test_shallow_clones_say_no_no(made: Made, tmp_path: Path) -> None:
 
 
 def test_a_recorded_fate_s_turns() -> None:
-    said = {"ref": ref(1), "title": "Pad", "head": None, "landed_at": None, "superseded_by": None, "first_release": None}
+    said = {
+        "ref": ref(1),
+        "title": "Pad",
+        "head": None,
+        "landed_at": None,
+        "superseded_by": None,
+        "first_release": None,
+    }
     shas = {"landed_as": "1" * 40, "reverted_as": "2" * 40, "reverted_by": ref(2), "as_of": None}
     reverted = turns_from_fate(Fate(state=State.REVERTED, **said, **shas))  # type: ignore[arg-type]
     assert [turn.how for turn in reverted] == ["landing", "revert"]
     again = turns_from_fate(Fate(state=State.MERGED, **said, **shas))  # type: ignore[arg-type]
     assert [turn.how for turn in again] == ["revert", "landing"]
-    none = turns_from_fate(Fate(state=State.OPEN, **said, landed_as=None, reverted_as=None, reverted_by=None, as_of=None))  # type: ignore[arg-type]
+    none = turns_from_fate(
+        Fate(state=State.OPEN, **said, landed_as=None, reverted_as=None, reverted_by=None, as_of=None)
+    )  # type: ignore[arg-type]
     assert none == ()

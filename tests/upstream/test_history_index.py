@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.upstream.made_history import REPO, Made
 
 from patchkit.sources.clone import Logged, Tag
 from patchkit.upstream.history import History, version_of
 from patchkit.upstream.turns import standing, turns_of
+from tests.upstream.made_history import REPO, Made
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -168,7 +168,9 @@ def test_cherry_picks_on_a_release_branch(made: Made) -> None:
     made.git("tag", "v1.0.post1")
     made.git("checkout", "-q", "main")
     history = made.history()
-    assert [(how, history.on_base(t.sha)) for t, (_, how) in zip(turns_of(history, 1, None), told(history, 1), strict=True)] == [
+    assert [
+        (how, history.on_base(t.sha)) for t, (_, how) in zip(turns_of(history, 1, None), told(history, 1), strict=True)
+    ] == [
         ("landing", True),
         ("cherry-pick", False),
         ("revert", False),
@@ -217,9 +219,7 @@ def test_ancestry_is_that_of_the_graph(shape: list[list[int]], data: st.DataObje
     """Any graph: bit masks and walks say what a plain search says."""
     names = [f"{number:040x}" for number in range(len(shape))]
     parents = [tuple(sorted({names[p % at] for p in choice})) if at else () for at, choice in enumerate(shape)]
-    log = [
-        Logged(sha=sha, parents=parents[at], time=at, subject=f"s{at}", body="") for at, sha in enumerate(names)
-    ]
+    log = [Logged(sha=sha, parents=parents[at], time=at, subject=f"s{at}", body="") for at, sha in enumerate(names)]
     tags = [Tag(name=f"v{at}", commit=sha, time=0) for at, sha in enumerate(names)]
     history = History(log[::-1], repo=REPO, base=names[-1], tags=tags)
 

@@ -33,7 +33,9 @@ OTHER = "5" * 40
         ("(#7)", 7, ()),
     ],
 )
-def test_only_the_number_at_the_end_names_the_landed_one(subject: str, own: int | None, carried: tuple[int, ...]) -> None:
+def test_only_the_number_at_the_end_names_the_landed_one(
+    subject: str, own: int | None, carried: tuple[int, ...]
+) -> None:
     title = parse_title(subject)
     assert (title.own, title.carried, title.negates) == (own, carried, None)
 
@@ -79,6 +81,30 @@ def test_reverts_and_relands(subject: str, means: str) -> None:
     assert spelled(parse_title(subject)) == means
 
 
+@pytest.mark.parametrize(
+    ("subject", "partial"),
+    [
+        ('Revert "Pad (#1)" in docs only (#2)', True),
+        ('Revert "Pad" for gfx942 (#2)', True),
+        ('Revert "Pad (#1)" and tidy up', True),
+        ('Reland "Pad (#1)" without the tests (#2)', True),
+        ('Revert part of "Pad (#1)"', True),
+        ("Revert parts of #1 (#2)", True),
+        ('Revert "Pad (#1)" (#2)', False),
+        ('Revert "Pad (#1)".', False),
+        ('Revert "Pad" [skip ci] (#2)', False),
+        ('Revert "Pad" #1 (#2)', False),
+        ('Revert "Pad (#1)" due to a failure on gfx942 (#2)', False),
+        ('Revert "Pad (#1)" - for now', False),
+        ('Revert "Add "pad" and "unpad"" (#2)', False),
+        ("Revert Pad (#1) (#2)", False),
+        ("Pad (#1)", False),
+    ],
+)
+def test_a_part_is_not_the_whole(subject: str, partial: bool) -> None:
+    assert parse_title(subject).partial is partial
+
+
 @given(st.text(alphabet=st.sampled_from('Revert "()#12[]:^'), max_size=60) | st.text(max_size=80))
 def test_any_subject_is_read(subject: str) -> None:
     title = parse_title(subject)
@@ -120,7 +146,10 @@ def test_what_reverts_and_what_quotes(body: str, reverts: tuple[str, ...]) -> No
     [
         ("Pull Request resolved: https://github.com/pytorch/pytorch/pull/17", (("github.com/pytorch/pytorch", 17),)),
         ("Pull-Request: https://github.com/pytorch/pytorch/pull/17", (("github.com/pytorch/pytorch", 17),)),
-        (f"COPYBARA_INTEGRATE_REVIEW=https://github.com/google/x/pull/14 from y:z {SHA}", (("github.com/google/x", 14),)),
+        (
+            f"COPYBARA_INTEGRATE_REVIEW=https://github.com/google/x/pull/14 from y:z {SHA}",
+            (("github.com/google/x", 14),),
+        ),
         ("FUTURE_COPYBARA_INTEGRATE_REVIEW=https://github.com/google/x/pull/14", ()),
         ("See Pull Request resolved: https://github.com/pytorch/pytorch/pull/17", ()),
         ("  Pull Request resolved: https://github.com/pytorch/pytorch/pull/17", ()),
@@ -151,9 +180,37 @@ def test_other_claims() -> None:
         ("Pad again", "- supersedes #4494", (4494,)),
         ("Pad again", "> Supersedes #4494", ()),
         ("Pad again", "Superseded by #4494", ()),
-        ("Pad again", "Replaces other/repo#4494", ()),
         ("Pad again", "Follow-up of #4494", ()),
+        # who says that it does not, or that one could, supersedes nothing
+        ("Pad again", "Alternatively one could replace #14.", ()),
+        ("Pad again", "One could do so, but this PR does **not** supersede #14.", ()),
+        ("Pad again", "This doesn't really replace #14", ()),
+        ("Pad again", "This does not, however, supersede #14.", ()),
+        ("Pad again", "It neither replaces nor supersedes #14", ()),
+        ("Pad again", "It is no replacement for #14", ()),
+        ("Pad again", "Not a re-land of #14", ()),
+        ("Pad again", "It isn\u2019t a reland of #14", ()),
+        ("Pad again", "This might replace #14 one day", ()),
+        ("Pad again", "Does this supersede #14?", ()),
+        ("Pad again", "Without replacing #14", ()),
+        ("Does not replace #14", "", ()),
+        ("Pad again", "It was not enough. This supersedes #14", (14,)),
+        ("Pad again", "It does not copy any more and replaces #14", (14,)),
+        ("Pad again", "Not a fix but supersedes #14", (14,)),
+        ("Pad again", "Opened to replace #14, which would not merge", (14,)),
+        ("Pad again", "This will supersede #14", (14,)),
     ],
 )
 def test_successors(title: str, body: str, names: tuple[int, ...]) -> None:
-    assert names_superseded_pulls(title, body, "ROCm/aiter") == names
+    home = "github.com/rocm/aiter"
+    assert names_superseded_pulls(title, body, "github.com/ROCm/aiter") == tuple((home, name) for name in names)
+
+
+def test_a_bare_number_is_one_of_the_repository_that_says_it() -> None:
+    body = "Replaces #1, acme/Engine#2 and https://ghe.example/acme/engine/pull/3"
+    assert names_superseded_pulls("Reland #4", body, "github.com/fork/engine") == (
+        ("github.com/fork/engine", 4),
+        ("github.com/fork/engine", 1),
+        ("github.com/acme/engine", 2),
+        ("ghe.example/acme/engine", 3),
+    )

@@ -82,6 +82,30 @@ BAD: dict[str, tuple[Any, tuple[str, ...]]] = {
     ),
 }
 
+for time in ("2026-19", "2026-02-31", "0000", "2026-09-01T25:00:00Z"):
+    BAD[f"no date: {time}"] = (
+        {"version": 1, "pulls": {"a/b#1": {"state": "open", "as_of": time}}},
+        (f"u: pulls['a/b#1'].as_of: expected a date or time in UTC, found {time!r}",),
+    )
+BAD["a text that is none"] = (
+    {"version": 1, "pulls": {"a/b#1": {"state": "open", "as_of": "2026", "title": "\ud800"}}},
+    ("u: pulls['a/b#1'].title: expected a text, found '\\ud800'",),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[" * 100_000, "u: expected JSON: "),
+        ('{"version": 1, "version": 1, "pulls": {}}', "u: the key 'version' is there twice"),
+        ('{"version": 1, "pulls": {"a/b#1": {}, "a/b#1": {}}}', "u: the key 'a/b#1' is there twice"),
+    ],
+)
+def test_json_that_is_damaged(text: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(text, "u")
+    assert caught.value.problems[0].startswith(problem)
+
 
 @pytest.mark.parametrize("name", BAD)
 def test_every_problem_at_once(name: str) -> None:
@@ -101,7 +125,10 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
 
 def test_what_is_less_exact_counts_to_its_end() -> None:
     assert is_by("2026-09-12T09:44:00Z", "2026-09-12")
-    assert is_by("2026-09", "2026-09-30T23:59:59Z") is False
+    assert is_by("2026-09", "2026-09-30")
+    assert is_by("2024-02", "2024-02-29")
+    assert not is_by("2026-09", "2026-09-29")
+    assert not is_by("2026-09", "2026-09-30T23:59:58Z")
     assert is_by("2026-09", "2026-10-01")
     assert not is_by("2026-10-01T00:00:00Z", "2026-09")
     assert not is_by(None, "2026")
@@ -134,6 +161,28 @@ def test_the_newer_word_counts_and_keeps_what_only_the_older_knows() -> None:
     for combined in (combine(old, new), combine(new, old)):
         assert combined is not None
         assert (combined.state, combined.title, combined.head, combined.first_release) == (State.MERGED, "T", B, "1.0")
+
+
+def test_what_was_open_and_is_closed_now_is_not_open() -> None:
+    closed = at("2026-12-01", State.UNKNOWN, closed=True)
+    combined = combine(at("2026-09", State.OPEN, title="T"), closed)
+    assert combined is not None
+    assert (combined.state, combined.closed, combined.title) == (State.UNKNOWN, True, "T")
+    landed = combine(at("2026-09", State.MERGED, landed_as=A), closed)
+    assert landed is not None
+    assert landed.state is State.MERGED
+
+
+def test_sentences_of_people_stay_and_those_of_machines_are_renewed() -> None:
+    def sentence(text: str) -> Evidence:
+        return Evidence(question="record", found=Found.YES, detail=text)
+
+    old = at("2026-09", State.OPEN, evidence=(sentence("seen in its release notes"), sentence("subject: no: none")))
+    new = at("2026-12-01", State.MERGED, evidence=(Evidence(question="subject", found=Found.YES, detail="here"),))
+    text = render(Record(fates={new.ref: combine(old, new) or new}))
+    assert "seen in its release notes" in text
+    assert "subject: yes: here" in text
+    assert "subject: no" not in text
 
 
 @given(FATES.filter(lambda fate: fate.as_of != "2026" and fate.state is not State.UNKNOWN))

@@ -107,6 +107,8 @@ def write_project(project: Path, root: Path, commit: str) -> None:
         removal: dict[str, Any] = {"when": "contained", "ref": upstream[0]} if upstream else {"when": "manual"}
         step = {"id": name, "patch": f"{name}.patch", "upstream": upstream, "reason": "-", "removal": removal}
         steps.append({**step, "type": "backport" if upstream else "local"})
+        if name == "abandoned":  # its own diff, which a full clone can be searched for
+            steps[-1]["type"] = "cherry-pick"
     (folder / "stack.yaml").write_text(json.dumps({"image": "demo", "version": 1, "steps": steps}))
     components = {"engine": {"repo": REPO, "commit": commit, "release": "1.0"}}
     image = {"name": "demo", "reference": "acme/engine:demo", "site": "site", "components": components}
@@ -186,6 +188,25 @@ def test_without_a_clone_the_forge_compares(bench: Bench) -> None:
     assert bench.forge.graphql_calls == 1
 
 
+def test_a_landing_that_names_nothing_is_found_by_the_diff_that_is_carried(bench: Bench) -> None:
+    (bench.upstream.path / "engine").mkdir()
+    (bench.upstream.path / "engine/abandoned.py").write_text("x = 1\n")
+    bench.upstream.land("A file")
+    (bench.upstream.path / "engine/abandoned.py").write_text("x = 2\n")
+    landed = bench.upstream.land("Synchronised from elsewhere")
+    stack = bench.project / "patches/demo/stack.yaml"
+    document = json.loads(stack.read_text())
+    [step] = [step for step in document["steps"] if step["id"] == "abandoned"]
+    step["type"] = "cherry-pick"
+    stack.write_text(json.dumps(document))
+    root = bench.project.parent / "root"
+    assert main(["lock", "--amend", "-C", str(bench.project), "--from", str(root)]) == 0
+    pull = bench.rows(*bench.clone)["abandoned"]["upstream"][0]
+    assert (pull["state"], pull["landed_as"]) == ("merged", landed)
+    [rung] = [entry for entry in pull["evidence"] if entry["question"] == "patch-id"]
+    assert (rung["found"], rung["commit"]) == ("yes", landed)
+
+
 def test_offline_asks_nothing_and_knows_what_was_asked_before(bench: Bench) -> None:
     before = bench.actions()
     seen = len(bench.forge.seen)
@@ -235,6 +256,113 @@ def test_a_forge_that_fails_leaves_what_is_known(bench: Bench, tmp_path: Path, m
     assert "hint: " in err
 
 
+def test_a_patch_that_was_put_on_by_hand_is_not_upstreams(bench: Bench) -> None:
+    root = bench.project.parent / "root"
+    for path in (root / "site/engine").glob("*.py"):
+        path.write_text("x = 2\n")
+    rows = bench.rows("--image", "demo", "--root", str(root), "--save")
+    assert {row["on_disk"] for row in rows.values()} == {"upstream"}
+    assert rows["moved"]["action"] == "refresh"
+    assert rows["ours"]["in_image"] is None
+    assert rows["abandoned"]["upstream"][0]["state"] == "unknown"
+    assert "is closed; whether it landed is not known" in rows["abandoned"]["why"]
+    assert '"state": "merged"' not in json.dumps(
+        json.loads((bench.project / "patches/upstream.json").read_text())["pulls"][f"{REPO}#6"]
+    )
+
+
+def test_what_is_closed_now_is_not_open_because_it_was(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.run("--save")
+    bench.forge.pull(REPO, 2, title="Two", state="CLOSED")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another"))
+    row = bench.rows()["moved"]
+    assert row["upstream"][0]["state"] == "unknown"
+    assert "is closed; whether it landed is not known" in row["why"]
+
+
+def test_as_of_a_time(bench: Bench) -> None:
+    bench.run()
+    code, out, _ = bench.run("--as-of", "2026-01-01T00:00:00Z")
+    assert code == 0
+    assert "of 6 of 6 pull requests nothing is known" in " ".join(out.split())
+
+
+def test_a_cache_that_cannot_be_used_is_done_without(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.run("--save", *bench.clone)
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    for words in (("--offline",), bench.clone):
+        code, out, _ = bench.run(*words)
+        assert code == 0
+        assert "reverted" in out
+
+
+def test_a_record_that_cannot_be_written_costs_no_row(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("patchkit.app.outlook.os.replace", refuse)
+    code, out, err = bench.run("--save", *bench.clone)
+    assert code == 8
+    assert "reverted" in out
+    assert "upstream.json: cannot be written: Read-only file system" in err
+
+
+@pytest.mark.parametrize(("line", "action"), [("ENGINE_TAG: v2.1", "drop"), ("ENGINE_BRANCH: main", "bump")])
+def test_a_branch_of_the_tree_moves_and_a_tag_does_not(bench: Bench, line: str, action: str) -> None:
+    image = bench.project / "images/demo.yaml"
+    document = json.loads(image.read_text())
+    del document["components"]["engine"]["commit"]
+    image.write_text(json.dumps(document))
+    root = bench.project.parent / "root"
+    (root / "app").mkdir()
+    (root / "app/versions.txt").write_text(line + "\n")
+    assert main(["lock", "--amend", "-C", str(bench.project), "--from", str(root)]) == 0
+    for path in (root / "site/engine").glob("*.py"):
+        path.write_text("x = 1  # of another time\n")  # the files themselves say nothing
+    rows = bench.rows("--image", "demo", "--root", str(root), *bench.clone)
+    assert rows["released"]["action"] == action
+    assert rows["released"]["in_image"] is (True if action == "drop" else None)
+
+
+def test_exit_6_only_where_nothing_can_be_said_of_any_stack(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.run("--save", *bench.clone)
+    record = bench.project / "patches/upstream.json"
+    document = json.loads(record.read_text())
+    document["pulls"] = {f"{REPO}#1": document["pulls"][f"{REPO}#1"]}
+    record.write_text(json.dumps(document))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another"))
+    bench.forge.close()
+    assert bench.run()[0] == 0
+
+
+def test_long_names_fit_as_well(bench: Bench) -> None:
+    stack = bench.project / "patches/demo/stack.yaml"
+    document = json.loads(stack.read_text())
+    document["steps"][2]["id"] = "a-step-with-a-name-of-more-than-forty-characters"
+    stack.write_text(json.dumps(document))
+    assert main(["lock", "--amend", "-C", str(bench.project), "--from", str(bench.project.parent / "root")]) == 0
+    _, out, _ = bench.run(*bench.clone)
+    assert max(map(len, out.splitlines())) <= 100
+    assert "a-step-with-a-name-of-more-than-forty-characters" in out
+
+
+def test_a_stack_that_cannot_be_read_says_so_in_markdown(bench: Bench) -> None:
+    other = bench.project / "images/other.yaml"
+    other.write_text(json.dumps({"name": "other", "reference": "a/b:c", "site": "site"}))
+    code, out, _ = bench.run("--markdown")
+    assert code == 2
+    assert "patches/other/stack" in out
+    assert "None" not in out
+    assert f"`{REPO}#3`" in out, "as code: a code host would tell the pull request that it was mentioned"
+
+
 def test_fail_on(bench: Bench) -> None:
     code, _, err = bench.run(*bench.clone, "--fail-on", "drop,refresh")
     assert code == 5
@@ -267,6 +395,8 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "no word": (("--fail-on", ","), "found nothing"),
     "a date": (("--as-of", "yesterday"), "--as-of yesterday: expected a date"),
     "a day that is none": (("--as-of", "2026-02-31"), "--as-of 2026-02-31: expected a date"),
+    "an hour that is none": (("--as-of", "2026-02-01T99:99:99Z"), "expected a date"),
+    "disk and upstream": (("--on-disk", "--fail-on", "drop"), "--on-disk and --fail-on"),
     "a clone": (("--clone", "engine"), "--clone engine: expected owner/repo=directory"),
     "no clone there": (("--clone", f"{REPO}=/nowhere"), "git:/nowhere: expected a clone"),
     "fetch offline": (("--fetch", "--offline"), "--fetch and --offline"),
@@ -323,6 +453,12 @@ def test_the_shipped_stack_of_the_kimi_k3_image_offline() -> None:
         assert f"first in release {release}" in rows[step]["why"]
     for step in ("provenance", "dspark-verify-asm-1", "triton", "lm-eval"):
         assert rows[step]["action"] == "local"
+
+
+def test_the_shipped_record_is_of_september() -> None:
+    rows = shipped("--as-of", "2026-09-30", "--image", "nightly-cb8104839c")["steps"]
+    assert {row["id"]: row["action"] for row in rows}["aiter-split-k-semaphore"] == "review"
+    assert "0.28.0" not in json.dumps(shipped("--as-of", "2026-08-31", "--image", "nightly-cb8104839c")["steps"])
 
 
 def test_all_shipped_stacks_answer_offline() -> None:

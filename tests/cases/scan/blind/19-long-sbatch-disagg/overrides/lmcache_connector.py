@@ -1,0 +1,2 @@
+class LMCacheConnectorV1Impl:
+    pass

@@ -1,0 +1,2 @@
+def rope_fwd(x, freqs):
+    return x * freqs

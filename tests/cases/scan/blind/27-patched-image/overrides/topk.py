@@ -1,0 +1,2 @@
+def topk_softmax(*a):
+    raise NotImplementedError

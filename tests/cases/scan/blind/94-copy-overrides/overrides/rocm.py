@@ -1,0 +1,2 @@
+def on_gfx950():
+    return True

@@ -1,0 +1,2 @@
+# expect: nothing
+sed -i "s/PORT=.*/PORT=8000/" client.env

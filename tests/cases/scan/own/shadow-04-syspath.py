@@ -1,0 +1,3 @@
+# expect: 3:shadow
+import sys
+sys.path.insert(0, "/workspace/sglang-fork/python")
