@@ -100,7 +100,7 @@ def test_the_same_json_and_tree_as_the_bundle(project: Project, stopped: Contain
     for which, command in work:
         mine = which.run(command, "--container", stopped.id, "--json")
         theirs = which.run(command, "--container", running.id, "--json")
-        expected = json.loads(theirs.out.replace(running.id[:12], stopped.id[:12]))
+        expected = json.loads(theirs.out.replace(running.id, stopped.id).replace(running.id[:12], stopped.id[:12]))
         assert (mine.code, mine.json, mine.err) == (theirs.code, expected, theirs.err)
         assert tree(stopped) == tree(running)
 
