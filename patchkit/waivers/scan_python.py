@@ -232,9 +232,13 @@ class _Walker:
 
     def object(self, node: ast.AST, name: str) -> None:
         """An object of the stack that is replaced, or mocked."""
-        if self.tests or exempt.normal(name.split(".", 1)[0]) not in exempt.STACK:
+        package, *parts = name.split(".")
+        if self.tests or exempt.normal(package) not in exempt.STACK:
             return
-        if not _QUIET & set(name.split(".")[1:]):
+        # settings of what the engine runs on (torch.backends.cudnn.benchmark) may lie deep; of an engine only the end
+        # of the name is one: vllm.v1.attention.backends is where its code is
+        settings = parts[-2:] if exempt.normal(package) in exempt.ENGINES else parts
+        if not _QUIET & set(settings):
             self.add(node, "monkeypatch", name)
 
     def paths(self, node: ast.AST, value: Folded) -> None:
