@@ -49,6 +49,9 @@ def run(args: Namespace) -> int:
     if open_:
         hint = "take it out, or declare it: a step of a stack, and patchkit waiver new PR --image NAME"
         error = FindingError(f"{open_} of {len(report.findings)} findings are covered by no waiver", hint=hint)
+    elif report.unread:
+        unread = [f"{path}: not read whole: {why}" for path, why in report.unread]
+        error = FindingError(*unread, hint="look at it by hand: what was not read cannot be called clean")
     notes = cover.notes if cover is not None else ["there is no project here: nothing is covered (-C DIR names one)"]
     if args.json:
         print_json(_json(report, notes, error))

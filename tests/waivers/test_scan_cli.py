@@ -109,3 +109,10 @@ def test_what_cannot_be_scanned(
     code, document = scan(capsys, "nowhere")
     assert (code, document["errors"][0]["code"]) == (2, "config")
     assert main(["waiver", "scan", ".", "-C", str(tmp_path)]) == 2
+
+
+def test_what_cannot_be_read_whole_is_not_called_clean(tmp_path, capsys) -> None:
+    for number, text in enumerate(("echo vllm\n#\0\n", "echo vllm\n#" + "a" * 1_100_000)):
+        path = write(tmp_path / str(number), text)
+        assert main(["waiver", "scan", path, "--no-cache"]) == 5
+        assert "not read whole" in capsys.readouterr().err
