@@ -356,7 +356,7 @@ def test_what_the_container_lacks(how: str, bench: Bench, machine: Container) ->
         (
             "error: step net (run): cannot run here: needs network (no route leaves this machine),"
             " nosuchcc (it is not on PATH)\n"
-            "hint: apply it on a machine that has that\n"
+            "hint: run it where there is: network, nosuchcc\n"
         ),
     )
     assert state(machine) == before
@@ -369,6 +369,7 @@ def test_a_command_that_fails(how: str, bench: Bench, machine: Container) -> Non
     bench.lock(bench.first(), pip("kern==2.0"), run("make", MAKE), run("fails", fails))
     way, before = Way(how, bench, machine), contents(machine)
     result = way("apply")
+    log = sh(machine, "ls /tmp/patchkit-*.log").strip()
     assert (result.code, result.out, result.err) == (
         8,
         "",
@@ -379,11 +380,12 @@ def test_a_command_that_fails(how: str, bench: Bench, machine: Container) -> Non
             "error: step fails (run): what its command did is not undone: the step names no `revert`\n"
             "error: rolled back: step make (run)\n"
             "error: rolled back: step kern (pip)\n"
+            f"error: what the commands printed is kept in {log}\n"
             "hint: see its output above; correct the step or the machine, then run the same command again\n"
         ),
     )
     assert version(machine, "kern") == "1.0"
-    sh(machine, f"rm /{SITE}/half")
+    sh(machine, f"rm /{SITE}/half {log}")
     assert contents(machine) == before
     bench.lock(bench.first(), run("slow", {"argv": ["sleep", "77"], "timeout": 1, "revert": ["true"]}), number=2)
     result = way("apply")
