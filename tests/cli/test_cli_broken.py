@@ -216,7 +216,7 @@ def test_what_was_begun_and_not_finished_is_partial(bench: Workbench) -> None:
     )
     bench.lock()
     assert bench.run("apply", *machine_of(bench)).code == 0
-    status = bench.run("status", *of_root(bench), "--json").json
+    status = bench.run("status", "--on-disk", *of_root(bench), "--json").json
     assert by_id(status, "on_disk") == {"a": "applied", "make": "applied"}
     assert status["notes"][-1] == "not looked at, since only the running machine tells: make"
     with Site(str(bench.site)) as site:
@@ -227,9 +227,9 @@ def test_what_was_begun_and_not_finished_is_partial(bench: Workbench) -> None:
         Transaction(site).commit([], ledger, replace(ledger, steps=(first, begun), complete=False), "as if killed")
     (bench.site / "made").unlink()
     for where in (machine_of(bench), of_root(bench)):
-        status = bench.run("status", *where, "--json").json
+        status = bench.run("status", "--on-disk", *where, "--json").json
         assert by_id(status, "on_disk") == {"a": "applied", "make": "partial"}
-        assert status["steps"][1]["why"].startswith("an earlier run has begun it and not finished it")
+        assert status["steps"][1]["detail"].startswith("an earlier run has begun it and not finished it")
         verified = bench.run("verify", *where, "--json")
         assert (verified.code, by_id(verified.json)) == (4, {"a": "applied", "make": "partial"})
     assert "\n  make  partial\n" in bench.run("verify", *of_root(bench)).out
@@ -359,9 +359,9 @@ def test_what_the_machine_lacks(bench: Workbench) -> None:
     tune = run_step("tune", "true", needs=["nosuchcc", "sh"], stage="runtime")
     bench.stack([bench.edit("a.patch", "demo/a.py", "a_15 = 15\n", "a_15 = 0\n"), tune])
     bench.lock()
-    status = bench.run("status", *machine_of(bench), "--json").json
+    status = bench.run("status", "--on-disk", *machine_of(bench), "--json").json
     assert by_id(status, "on_disk")["tune"] == "applies"
-    assert by_id(status, "why")["tune"] == (
+    assert by_id(status, "detail")["tune"] == (
         "would run: /bin/sh -c true\ncannot run here: needs nosuchcc (it is not on PATH)"
     )
     refused = bench.run("apply", *machine_of(bench))

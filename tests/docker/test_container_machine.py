@@ -142,7 +142,7 @@ def project_name(container: Container) -> str:
 
 #: argv: a command's words. Everything is loaded as root, since nobody else may read the repository.
 AS_NOBODY = f"""
-import contextlib, io, os, sys
+import contextlib, io, os, secrets, sys
 from importlib import import_module
 from patchkit.cli.main import main
 words = sys.argv[1:]

@@ -107,6 +107,8 @@ def changed(container: Container) -> dict[str, int]:
 def traces(before: dict[str, int], after: dict[str, int]) -> set[str]:
     """What is new in `after` and is neither a directory on the way to it nor below the site."""
     new = {path for path, kind in after.items() if before.get(path) != kind}
+    if any(path.startswith("/tmp/patchkit-") for path in new):  # the output of a run that failed is kept there
+        new = {path for path in new if path != "/tmp" and not path.startswith("/tmp/patchkit-")}
     return {path for path in new if not path.startswith(f"/{SITE}") and not f"/{SITE}".startswith(path)}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 import socket
@@ -85,6 +86,7 @@ class Fake:
         self.blobs: dict[str, bytes] = {}
         self.manifests: dict[tuple[str, str], tuple[str, bytes]] = {}
         self.uploads: dict[str, bytearray] = {}
+        self._keys = itertools.count()  # a session that ended gives its key to no other
         self.seen: list[Seen] = []
         self.ranges = True
         self.prefix = ""  # what stands before a Location
@@ -180,7 +182,7 @@ class Fake:
         if query.get("mount") in self.blobs:
             handler.answer(201, Location=f"/v2/{name}/blobs/{query['mount']}")
             return
-        key = f"u{len(self.uploads)}"
+        key = f"u{next(self._keys)}"
         self.uploads[key] = bytearray()
         handler.answer(202, Location=self.location(name, key), Range="0-0")
 
