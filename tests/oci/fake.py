@@ -86,7 +86,7 @@ class Fake:
         self.blobs: dict[str, bytes] = {}
         self.manifests: dict[tuple[str, str], tuple[str, bytes]] = {}
         self.uploads: dict[str, bytearray] = {}
-        self._keys = itertools.count()  # a session that ended gives its key to no other
+        self._keys = threading.Lock()
         self.seen: list[Seen] = []
         self.ranges = True
         self.prefix = ""  # what stands before a Location
@@ -182,8 +182,9 @@ class Fake:
         if query.get("mount") in self.blobs:
             handler.answer(201, Location=f"/v2/{name}/blobs/{query['mount']}")
             return
-        key = f"u{next(self._keys)}"
-        self.uploads[key] = bytearray()
+        with self._keys:  # requests come at once: two of them must not get one session
+            key = next(name for name in map("u{}".format, itertools.count()) if name not in self.uploads)
+            self.uploads[key] = bytearray()
         handler.answer(202, Location=self.location(name, key), Range="0-0")
 
     def location(self, name: str, key: str) -> str:
