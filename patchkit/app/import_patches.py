@@ -18,24 +18,6 @@ if TYPE_CHECKING:
     from patchkit.model.shell_options import Option, Parsed
     from patchkit.model.shellscript import Command, Disk
 
-_GIT_LONG = ("directory", "include", "exclude", "exec-path", "git-dir", "work-tree", "build-fake-ancestor")
-_PATCH_LONG = [
-    "strip",
-    "directory",
-    "input",
-    "fuzz",
-    "output",
-    "prefix",
-    "suffix",
-    "reject-file",
-    "reject-format",
-    "get",
-    "read-only",
-    "quoting-style",
-    "version-control",
-    "ifdef",
-    "basename-prefix",
-]
 _PULL = re.compile(
     r"https?://(?:github\.com|patch-diff\.githubusercontent\.com/raw)/([\w.-]+/[\w.-]+)/pull/(\d+)(?:\.\w+|/files\S*)?/?"
 )
@@ -141,7 +123,7 @@ def _git_call(command: Command, disk: Disk | None) -> Call:
     for index in range(1, at):
         if argv[index].text == "-C":
             root = None if argv[index + 1].text is None else command.path(argv[index + 1].text or "")
-    parsed = shell_options.parse(argv[at + 1 :], short="pC", long=_GIT_LONG)
+    parsed = shell_options.parse(argv[at + 1 :], short="pC", long=shell_options.GIT_APPLY_VALUED)
     folder = parsed.last("--directory")
     if folder is not None:
         root = _below(root, folder.value)
@@ -150,7 +132,7 @@ def _git_call(command: Command, disk: Disk | None) -> Call:
 
 
 def _patch_call(command: Command, disk: Disk | None) -> Call:
-    parsed = shell_options.parse(command.argv[1:], short="pdiFoBYzVDrgx", long=_PATCH_LONG)
+    parsed = shell_options.parse(command.argv[1:], short="pdiFoBYzVDrgx", long=shell_options.PATCH_VALUED)
     root = command.cwd
     folder = parsed.last("-d", "--directory")
     if folder is not None:

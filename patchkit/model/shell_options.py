@@ -10,6 +10,13 @@ from patchkit.model.shell_types import Word
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+#: Long options that take a value: of `git apply` (git-apply(1)), and of `patch` (patch(1)).
+GIT_APPLY_VALUED = ("directory", "include", "exclude", "exec-path", "git-dir", "work-tree", "build-fake-ancestor")
+PATCH_VALUED = (
+    "strip", "directory", "input", "fuzz", "output", "prefix", "suffix", "reject-file", "reject-format", "get",
+    "read-only", "quoting-style", "version-control", "ifdef", "basename-prefix",
+)  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:

@@ -28,31 +28,6 @@ _ASKS = (
     "--abort",
     "--show-current-patch",
 )
-_GIT_VALUED = (
-    "directory",
-    "include",
-    "exclude",
-    "git-dir",
-    "work-tree",
-    "exec-path",
-    "whitespace",
-    "build-fake-ancestor",
-)
-_PATCH_LONG = (
-    "strip",
-    "directory",
-    "input",
-    "fuzz",
-    "output",
-    "prefix",
-    "suffix",
-    "reject-file",
-    "get",
-    "version-control",
-    "ifdef",
-    "basename-prefix",
-    "read-only",
-)
 _HEADER = re.compile(r"^(?:\+\+\+|---|rename to|diff --git) (.+)$", re.MULTILINE)
 _REPOSITORY = re.compile(
     r"(?:github\.com|gitlab\.com|githubusercontent\.com(?:/raw)?)/[\w.-]+/([\w.-]+?)(?:\.git)?(?:/|$)"
@@ -188,7 +163,7 @@ def _git(command: Command) -> _Call | None:
         return _Call(folder=folder, strip=1, files=()) if named and "--abort" not in [w.shown for w in words] else None
     if verb not in ("apply", "am"):
         return None
-    parsed = shell_options.parse(tuple(words[1:]), short="pC", long=_GIT_VALUED)
+    parsed = shell_options.parse(tuple(words[1:]), short="pC", long=(*shell_options.GIT_APPLY_VALUED, "whitespace"))
     if parsed.has(*_ASKS) and not parsed.has("--apply"):
         return None
     below = parsed.last("--directory")
@@ -201,7 +176,7 @@ def _git(command: Command) -> _Call | None:
 
 
 def _patch(command: Command) -> _Call | None:
-    parsed = shell_options.parse(command.argv[1:], short="pdiFoBYzrgVD", long=_PATCH_LONG)
+    parsed = shell_options.parse(command.argv[1:], short="pdiFoBYzrgVD", long=shell_options.PATCH_VALUED)
     if parsed.has(*_ASKS, "-v", "-C"):
         return None
     given_folder = parsed.last("-d", "--directory")
