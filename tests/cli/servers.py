@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import hashlib
 import ssl
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from tests.certificates import make_certificate
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +46,7 @@ class Secure:
                 pass
 
         self.certificate = folder / "localhost.pem"
-        self.certificate.write_bytes(certificate())
+        self.certificate.write_bytes(make_certificate())
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.certificate)
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -92,25 +89,6 @@ class Secure:
         self.closing.set()
         self.server.shutdown()
         self.server.server_close()
-
-
-def certificate() -> bytes:
-    """A self-signed one for localhost, with its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
-    now = dt.datetime.now(dt.timezone.utc)
-    made = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(days=1))
-        .not_valid_after(now + dt.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    return made.public_bytes(serialization.Encoding.PEM) + private
 
 
 def kernel(secure: Secure, **more: Any) -> dict[str, Any]:

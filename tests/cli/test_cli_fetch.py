@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.certificates import make_certificate
+
 from .conftest import patchkit_process
 from .machines import make_wheel, pip_step
-from .servers import DIGEST, KERNEL, certificate, kernel, where
+from .servers import DIGEST, KERNEL, kernel, where
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -198,7 +200,7 @@ def test_a_redirect_to_plain_http(bench: Workbench, secure: Secure) -> None:
 def test_a_certificate_that_nobody_vouches_for(
     bench: Workbench, secure: Secure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "other.pem").write_bytes(certificate())
+    (tmp_path / "other.pem").write_bytes(make_certificate())
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "other.pem"))
     bench.stack([kernel(secure)])
     result = lock(bench)
@@ -319,7 +321,7 @@ def test_an_index_that(
         secure.stalls["/simple/kern/"] = 3
     else:
         secure.certificate = tmp_path / "other.pem"
-        secure.certificate.write_bytes(certificate())
+        secure.certificate.write_bytes(make_certificate())
     monkeypatch.setenv("PIP_INDEX_URL", f"{secure.url}/simple")
     monkeypatch.setenv("PIP_CERT", str(secure.certificate))
     monkeypatch.setenv("PIP_DEFAULT_TIMEOUT", "0.5")
